@@ -1,6 +1,7 @@
 import re
 
 import pytest
+from refusals import refused
 
 from spacy_biomed.corpora.convert import create_pipeline
 from spacy_biomed.corpora.gold import create_gold_doc
@@ -168,9 +169,8 @@ def test_without_files_of_relations_they_are_not_annotated(tmp_path):
     ],
 )  # fmt: skip
 def test_bad_files_are_named_with_file_and_line(tmp_path, changes, where, what):
-    with pytest.raises(BiomedError, match=f"{re.escape(where)}: .*{re.escape(what)}") as error:
+    with refused(f"{re.escape(where)}: .*{re.escape(what)}"):
         read_one(tmp_path, **changes)
-    assert "\n" not in str(error.value)
 
 
 def test_a_wrong_encoding_is_named_with_its_line(tmp_path):

@@ -1,6 +1,7 @@
 import re
 
 import pytest
+from refusals import refused
 
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.formats.documents import Relation
@@ -116,9 +117,8 @@ BAD_TAGS = [
 @pytest.mark.parametrize(("tags", "what"), BAD_TAGS)
 def test_bad_tags_are_named_with_file_and_line(tmp_path, tags, what):
     # XML declaration, root, five lines of text, <TAGS>; then the tags.
-    with pytest.raises(BiomedError, match=rf"101\.xml:9: .*{what}") as error:
+    with refused(rf"101\.xml:9: .*{what}"):
         read_2012(tmp_path, tags=tags + "\n", temporal=True)
-    assert "\n" not in str(error.value)
 
 
 def test_phi_that_reads_differently_is_named_with_its_line(tmp_path):

@@ -516,12 +516,12 @@ class Process:
 
     def zone(self, documents: int) -> int | None:
         """Annotate texts in a memory zone; return the resident size afterwards, in bytes."""
-        from spacy_biomed.evaluation.pipeline_worker import resident_memory
+        from spacy_biomed.evaluation.pipeline_worker import memory_status
 
         nlp = self.contestant.nlp
         with nlp.memory_zone():
             deque(nlp.pipe(islice(self.endless, documents)), maxlen=0)
-        return resident_memory()
+        return memory_status("VmRSS")
 
     def score(self, corpus: str) -> dict[str, float]:
         """Evaluate a pipeline on a .spacy file; return the scores with a weight in its config."""

@@ -97,11 +97,6 @@ def peak_memory() -> int | None:
     return memory_status("VmHWM") or _peak_of_resource_usage()
 
 
-def resident_memory() -> int | None:
-    """Resident size of this process, in bytes; None if unknown."""
-    return memory_status("VmRSS")
-
-
 def memory_status(field: str) -> int | None:
     """A field of Linux's /proc/self/status, in bytes; None if there is no such field."""
     try:

@@ -321,7 +321,8 @@ def _read_lines(path: Path, layout: Layout, offset: int) -> Iterator[Record]:
     with ExitStack() as stack:
         file = stack.enter_context(open_binary(path, "rb", ending))
         if is_wide:
-            file = stack.enter_context(_open_as_utf8(file, encoding))
+            reader = io.BufferedReader(_Utf8Stream(file, encoding), _BLOCK)
+            file = stack.enter_context(cast(BinaryIO, reader))
             encoding = "utf-8"
         _skip(file, offset, can_seek=not is_wide and ending not in COMPRESSED_ENDINGS)
         for number, (begin, content) in enumerate(_number_lines(file, offset), start=1):
@@ -418,10 +419,6 @@ def _without_end(line: str) -> str:
     if line.endswith("\r\n"):
         return line[:-2]
     return line[:-1] if line.endswith("\n") else line
-
-
-def _open_as_utf8(file: BinaryIO, encoding: str) -> BinaryIO:
-    return cast(BinaryIO, io.BufferedReader(_Utf8Stream(file, encoding), _BLOCK))
 
 
 class _Utf8Stream(io.RawIOBase):

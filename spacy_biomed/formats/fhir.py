@@ -48,6 +48,7 @@ FHIR = Format(write=write_fhir)
 
 
 def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> Iterator[Resource]:
+    patient = {"identifier": {"value": document.item.patient or document.item.id}}
     for span in document.found["entities"]:
         meaning = shard.meanings.get(span["label"], {})
         type = meaning.get("resource") or ""
@@ -67,7 +68,7 @@ def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> Ite
                 "resourceType": made,
                 "id": _create_id(document, span),
                 "extension": [_describe_mention(document, span, shard.pipeline)],
-                **_CREATE[made](span, _code(span, meaning), _name_patient(document)),
+                **_CREATE[made](span, _code(span, meaning), patient),
             }
 
 
@@ -137,10 +138,6 @@ def _code(span: Row, meaning: Mapping[str, str]) -> Resource:
     }
     coding = {name: value for name, value in found.items() if value}
     return {"text": span["text"], **({"coding": [coding]} if span.get("code") else {})}
-
-
-def _name_patient(document: AnnotatedDocument) -> Resource:
-    return {"identifier": {"value": document.item.patient or document.item.id}}
 
 
 def _create_id(document: AnnotatedDocument, span: Row) -> str:

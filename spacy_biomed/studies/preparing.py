@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,7 +44,10 @@ def prepare_corpora(
         output = find_folder(study, name, corpora_dir)
         own = assets_dir / (section.folder or "")
         source = own if section.folder and own.is_dir() else assets_dir / entry.folder
-        for fold in _list_folds(source) if section.folds == GIVEN_FOLDS else [""]:
+        folds = [""]
+        if section.folds == GIVEN_FOLDS:
+            folds = [path.name for path in source.glob("*") if path.name.isdecimal()]
+        for fold in folds:
             if (output / fold / "corpus.json").is_file():
                 continue
             try:
@@ -55,10 +58,6 @@ def prepare_corpora(
                 failures.append(str(error))
     if failures:
         raise BiomedError("\n".join(failures))
-
-
-def _list_folds(source: Path) -> Iterator[str]:
-    return (path.name for path in source.glob("*") if path.name.isdecimal())
 
 
 def _are_there(entry: CorpusEntry, source: Path) -> bool:

@@ -32,14 +32,12 @@ def fold_accents(tokenizer: WordPieceTokenizer, name: str) -> WordPieceTokenizer
             f"one has {model['type']}; leave the setting out"
         )
     vocabulary: dict[str, int] = model["vocab"]
-    words = sorted(vocabulary, key=vocabulary.__getitem__)
     folded: dict[str, int] = {}
-    for word in words:
+    for word in sorted(vocabulary, key=vocabulary.__getitem__):
         folded.setdefault(strip_accents(word), vocabulary[word])
-    # The other ids need names too: names with accents, which no text has any more.
+    # The other ids need names too, which no word of a text has.
     used = set(folded.values())
-    unused = [number for number in vocabulary.values() if number not in used]
-    names = [word for word in words if word not in folded]
-    model["vocab"] = folded | dict(zip(names, unused, strict=False))
+    unused = {f"[{word}]": number for word, number in vocabulary.items() if number not in used}
+    model["vocab"] = folded | unused
     normalizer["strip_accents"] = True
     return WordPieceTokenizer.from_str(json.dumps(content), tokenizer.pad)

@@ -91,8 +91,11 @@ def link(
         label, equals, path = pair.partition("=")
         if not label or not equals or not path:
             raise BiomedError(f"--terminology {pair}: write LABEL=DIRECTORY")
-        labels[label] = Path(path).name
-        if paths.setdefault(Path(path).name, Path(path)) != Path(path):
+        if label in labels:
+            raise BiomedError(f"--terminology {pair}: {label} has another terminology; give one")
+        # Overrides of a config have dots between their sections.
+        labels[label] = name = Path(path).resolve().name.replace(".", "_")
+        if paths.setdefault(name, Path(path)) != Path(path):
             raise BiomedError(f"--terminology {pair}: another directory has this name; rename it")
     with Console().status("Linking"):
         link_pipeline(

@@ -85,10 +85,10 @@ def reading(path: Path, where: str = "") -> Iterator[None]:
 def cannot_read(path: Path, where: str, error: Exception) -> BiomedError:
     """The error of a file that the system, or the library of its format, cannot read."""
     reason = getattr(error, "strerror", None) or escape(" ".join(str(error).split()), 200)
-    return BiomedError(
-        f"{path}: cannot be read{where and f' {where}'} ({reason}); check that it is complete, and "
-        "that its ending is right"
-    )
+    remedy = "check that it is complete, and that its ending is right"
+    if isinstance(error, UnicodeDecodeError):
+        remedy = "convert it to UTF-8"
+    return BiomedError(f"{path}: cannot be read{where and f' {where}'} ({reason}); {remedy}")
 
 
 def require_pyarrow(where: str) -> None:

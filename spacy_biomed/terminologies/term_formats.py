@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
 from ..errors import BiomedError, list_choices, quote
-from ..files.compression import open_binary, reading
+from ..files.compression import COMPRESSED_ENDINGS, open_binary, reading
 
 # SNOMED CT's codes of a fully specified name, and of the relation "is a".
 _FULL_NAME, _IS_A = "900000000000003001", "116680003"
@@ -53,16 +53,21 @@ class Source(NamedTuple):
     language: str | None
     meta: dict[str, str]
 
-    def find(self, pattern: str, *, needed: bool = True) -> Path | None:
-        """The file that fits a pattern, in or below the folder; the path itself if it is a file."""
+    def find(self, pattern: str, *, needed: bool = True) -> list[Path]:
+        """The files that fit a pattern, compressed or not, in or below the folder.
+
+        If the path is a file: the file itself where it fits, else those beside it.
+        """
+        patterns = [pattern + ending for ending in ("", *COMPRESSED_ENDINGS)]
         if self.path.is_file():
-            if needed:
-                return self.path
-            return next(iter(sorted(self.path.parent.glob(pattern))), None)
-        found = sorted(self.path.rglob(pattern))
+            found = [self.path] if any(map(self.path.match, patterns)) else []
+            folder, search = self.path.parent, Path.glob
+        else:
+            found, folder, search = [], self.path, Path.rglob
+        found = found or sorted(path for one in patterns for path in search(folder, one))
         if needed and not found:
-            raise BiomedError(f"{self.path}: no file {pattern} there; give the unpacked release")
-        return found[0] if found else None
+            raise BiomedError(f"{folder}: no file {pattern} there; give the unpacked release")
+        return found
 
 
 def read_terms(
@@ -96,44 +101,49 @@ def read_terms(
         if term.id and names:
             merged[term.id] = (known or term)._replace(names=names)
     if not merged:
-        raise BiomedError(f"{path}: no concepts of the format {format}; check --format and file")
+        option = "--format, --language" if language else "--format"
+        raise BiomedError(f"{path}: no concepts of the format {format}; check {option} and file")
     return list(merged.values()), source.meta
 
 
-def _read_lines(path: Path) -> Iterator[str]:
-    """The lines of a text file in UTF-8, without their ends."""
+def _read_lines(path: Path, newline: Literal["", "\n"] = "\n") -> Iterator[str]:
+    """The lines of a text file in UTF-8, with their ends."""
     with reading(path), open_binary(path, "rb", path.suffix) as stream:
-        for line in io.TextIOWrapper(stream, "utf-8-sig", newline="\n"):
-            yield line.rstrip("\r\n")
+        yield from io.TextIOWrapper(stream, "utf-8-sig", newline=newline)
 
 
-def _split_lines(path: Path | None, separator: str, least: int) -> Iterator[list[str]]:
+def _split_lines(paths: Iterable[Path], separator: str, least: int) -> Iterator[list[str]]:
     """The fields of each line, of which there are at least so many."""
-    for number, line in enumerate(_read_lines(path), 1) if path else ():
-        fields = line.split(separator)
-        if len(fields) < least:
-            raise BiomedError(
-                f"{path}:{number}: {len(fields)} fields and not {least}; check --format and file"
-            )
-        yield fields
+    for path in paths:
+        for number, line in enumerate(_read_lines(path), 1):
+            fields = line.rstrip("\r\n").split(separator)
+            if len(fields) < least:
+                raise BiomedError(
+                    f"{path}:{number}: fewer than {least} fields; check --format and file"
+                )
+            yield fields
 
 
 def _read_csv(source: Source) -> Iterator[Term]:
-    lines = _read_lines(source.path)
+    lines = _read_lines(source.path, newline="")
     first = next(lines, "")
     delimiter = max(",;\t", key=first.count)
     rows = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
-    header = next(rows, [])
-    if not {"id", "name"} <= set(header):
-        raise BiomedError(
-            f"{source.path}:1: no columns id and name; write a header such as "
-            "id,name,synonyms,type,parent"
-        )
     try:
-        for row in filter(None, rows):
-            if len(row) != len(header):
-                raise csv.Error(f"{len(row)} fields and not {len(header)}")
-            cells = dict(zip(header, map(str.strip, row), strict=True))
+        header = [name.strip().lower() for name in next(rows, [])]
+        if header.count("id") != 1 or header.count("name") != 1:
+            raise csv.Error(
+                "not one column id and one column name, with a comma, semicolon or tab between; "
+                "write a header such as id,name,synonyms,type,parent"
+            )
+        for row in rows:
+            # A cell may have line ends.
+            values = [" ".join(cell.split()) for cell in row]
+            if not any(values):
+                continue
+            if len(values) != len(header):
+                raise csv.Error(f"{len(values)} of {len(header)} fields")
+            cells = dict(zip(header, values, strict=True))
             if empty := [name for name in ("id", "name") if not cells[name]]:
                 raise csv.Error(f"the {empty[0]} is empty")
             names = (cells["name"], *cells.get("synonyms", "").split("|"))
@@ -145,21 +155,24 @@ def _read_csv(source: Source) -> Iterator[Term]:
 def _read_obo(source: Source) -> Iterator[Term]:
     stanza: dict[str, list[str]] = defaultdict(list)
     kind = ""
-    for line in (*_read_lines(source.path), "[]"):
+    for line in chain(_read_lines(source.path), ["[]"]):
         if not line.startswith("["):
-            tag, _, value = line.partition(": ")
-            stanza[tag].append(value)
+            tag, _, value = line.partition(":")
+            stanza[tag].append(value.strip())
             continue
         if not kind:
             source.meta["version"] = next(iter(stanza["data-version"]), "")
             licences = [one for one in stanza["property_value"] if "license" in one]
-            source.meta["licence"] = licences[0].split(maxsplit=1)[1] if licences else ""
+            source.meta["licence"] = licences[0].partition(" ")[2] if licences else ""
         elif kind == "[Term]" and "true" not in stanza["is_obsolete"]:
             found = map(_OBO_SYNONYM.match, stanza["synonym"])
             synonyms = [one[1].replace('\\"', '"') for one in found if one]
-            parent, kinds = ([*stanza[tag], ""][0] for tag in ("is_a", "namespace"))
-            yield Term(stanza["id"][0], (*stanza["name"], *synonyms), kinds, parent.split(" ")[0])
-        stanza, kind = defaultdict(list), line
+            id, parent, kinds = ([*stanza[tag], ""][0] for tag in ("id", "is_a", "namespace"))
+            if not id:
+                raise BiomedError(f"{source.path}: a [Term] has no id; correct the file")
+            names = (*stanza["name"], *synonyms)
+            yield Term(id.split(" ")[0], names, kinds, parent.split(" ")[0])
+        stanza, kind = defaultdict(list), line.strip()
 
 
 def _read_owl_json(source: Source) -> Iterator[Term]:
@@ -177,7 +190,9 @@ def _read_owl_json(source: Source) -> Iterator[Term]:
                 id = _shorten(node["id"])
                 yield Term(id, (node["lbl"], *names), "", _shorten(parents.get(id, "")))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise BiomedError(f"{source.path}: not OBO Graphs in JSON ({error!r})") from error
+        raise BiomedError(
+            f"{source.path}: not OBO Graphs in JSON ({error!r}); check --format and file"
+        ) from error
 
 
 def _shorten(iri: str) -> str:
@@ -192,7 +207,7 @@ def _read_rrf(source: Source) -> Iterator[Term]:
     names: dict[str, list[str]] = defaultdict(list)
     for row in _split_lines(source.find("MRCONSO.RRF"), "|", 17):
         if language in ("", row[1]) and row[16] == "N":
-            is_preferred = (row[2], row[4], row[6]) == ("P", "PF", "Y")
+            is_preferred = row[1:3] == [language or "ENG", "P"] and (row[4], row[6]) == ("PF", "Y")
             names[row[0]].insert(0 if is_preferred else len(names[row[0]]), row[14])
     return (Term(id, tuple(found), types.get(id, "")) for id, found in names.items())
 
@@ -210,9 +225,10 @@ def _read_rf2(source: Source) -> Iterator[Term]:
         if row[2] != "1" or id in inactive or source.language not in (None, row[5]):
             continue
         tagged = _TAG.fullmatch(name) if row[6] == _FULL_NAME else None
+        is_preferred = tagged and id not in types
         if tagged:
-            types[id] = tagged[2]
-        names[id].insert(0 if tagged else len(names[id]), tagged[1] if tagged else name)
+            types.setdefault(id, tagged[2])
+        names[id].insert(0 if is_preferred else len(names[id]), tagged[1] if tagged else name)
     for id, found in names.items():
         yield Term(id, tuple(found), types.get(id, ""), parents.get(id, ""))
 
@@ -242,7 +258,9 @@ def _iterate_xml(path: Path, tags: Iterable[str]) -> Iterator[Element]:
                     yield element
                     element.clear()
         except ParseError as error:
-            raise BiomedError(f"{path}: not readable as XML ({error})") from error
+            raise BiomedError(
+                f"{path}: not readable as XML ({error}); check --format and file"
+            ) from error
 
 
 def _read_taxonomy(source: Source) -> Iterator[Term]:

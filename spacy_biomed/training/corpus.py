@@ -77,7 +77,8 @@ def _find_files(path: Path) -> list[Path]:
         files = walk_corpus(path, FILE_TYPE) if Path(path).exists() else [Path(path)]
     if not files or not sum(len(read_doc_bin(file)) for file in files):
         raise BiomedError(
-            f"{path}: no documents there; give `python -m spacy biomed convert` more, or this part"
+            f"{path}: no documents there; give .spacy files with documents, as `python -m spacy "
+            "biomed convert` writes them"
         )
     return [Path(file) for file in files]
 

@@ -133,6 +133,31 @@ def test_a_pipeline_with_a_linker_gets_no_second_one(ruler, terms, tmp_path):
     )
 
 
+def test_a_label_with_two_terminologies_is_refused(ruler, terms, tmp_path):
+    chosen = ["--terminology", f"DRUG={terms}", "--terminology", f"DRUG={tmp_path}"]
+    assert "DRUG has another terminology; give one" in refuse(
+        "terminology", "link", ruler, tmp_path / "linked", *chosen
+    )
+    assert not (tmp_path / "linked").exists()
+
+
+def test_a_moved_terminology_is_found_whatever_its_name(ruler, terms, tmp_path):
+    release = terms.rename(tmp_path / "drugs.2024")
+    run(
+        "terminology",
+        "link",
+        ruler,
+        tmp_path / "linked",
+        "--terminology",
+        f"*={release}",
+        "--beside",
+    )
+    moved = release.rename(tmp_path / "moved")
+    place = {"components.biomed_linker.terminologies.drugs_2024": str(moved)}
+    nlp = spacy.load(tmp_path / "linked", config=place)
+    assert [ent._.code for ent in nlp("aspirin in cancer").ents] == ["C1", "D9"]
+
+
 def test_an_unknown_format_is_one_line(tmp_path):
     (tmp_path / "x.txt").write_text("x")
     assert "did you mean csv" in refuse(

@@ -188,6 +188,53 @@ def test_columns_have_other_delimiters_too(tmp_path, delimiter):
     assert read_terms(write(tmp_path, content), "csv")[0] == [Term("C2", ("Fever, high",))]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "\ufeffid,name\n1,Asma grave\n",
+        "id,name\r1,Asma grave\r",
+        "ID, Name\n1, Asma grave\n,\n \n",
+        'id,name\n1,"Asma\ngrave"\n',
+    ],
+    ids=["byte-order mark", "CR", "header, empty rows", "line end in a field"],
+)
+def test_what_spreadsheets_write_is_read(tmp_path, content):
+    path = tmp_path / "terms.csv"
+    path.write_bytes(content.encode())
+    assert read_terms(path, "csv")[0] == [Term("1", ("Asma grave",))]
+
+
+def test_each_file_of_descriptions_is_read(tmp_path):
+    spanish = description("22", FULL, "infarto de miocardio (trastorno)", language="es")
+    files = {**RF2, "Terminology/sct2_Description_Snapshot-es_1.txt": spanish}
+    folder = write(tmp_path, files)
+    names = ("Myocardial infarction", "Heart attack", "Infarto", "infarto de miocardio")
+    assert read_terms(folder, "rf2")[0] == [Term("22", names, "disorder", "11")]
+    assert read_terms(folder, "rf2", "es")[0][0].names == ("infarto de miocardio", "Infarto")
+
+
+def test_the_english_name_is_preferred_among_all_languages(tmp_path):
+    names = read_terms(write(tmp_path, RRF), "rrf")[0][0].names
+    assert names == ("Myocardial Infarction", "Heart attack", "Infarto de miocardio")
+
+
+def test_files_of_a_folder_may_be_compressed(tmp_path):
+    for name, text in RRF.items():
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
+    assert read_terms(tmp_path, "rrf", "en")[0] == EXPECTED["rrf"][1]
+
+
+@pytest.mark.parametrize("name", TAXONOMY)
+def test_a_file_of_the_folder_may_be_given(tmp_path, name):
+    path = write(tmp_path, TAXONOMY) / name
+    assert read_terms(path, "taxonomy")[0] == EXPECTED["taxonomy"][1]
+
+
+def test_lines_of_obo_may_have_no_space_or_a_comment(tmp_path):
+    path = write(tmp_path, "property_value: license\n[Term]\nid:HP:1 ! Fever\nname:Fever\n")
+    assert read_terms(path, "obo")[0] == [Term("HP:1", ("Fever",))]
+
+
 def test_names_of_another_language_are_left_out(tmp_path):
     terms, _ = read_terms(write(tmp_path, RRF), "rrf", "es")
     assert terms == [Term("C1", ("Infarto de miocardio",), "Disease or Syndrome")]
@@ -196,13 +243,15 @@ def test_names_of_another_language_are_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("format", "content", "problem"),
     [
-        ("csv", "code,name\nC1,Fever\n", "file:1: no columns id and name"),
-        ("csv", "id,name\nC1,Fever,x\n", "file:2: 3 fields and not 2"),
+        ("csv", "code,name\nC1,Fever\n", "file:1: not one column id and one column name"),
+        ("csv", "id,name,name\nC1,Fever,x\n", "file:1: not one column id and one column name"),
+        ("csv", "id,name\nC1,Fever,x\n", "file:2: 3 of 2 fields"),
+        ("obo", "[Term]\nname: Fever\n", "a \\[Term\\] has no id; correct the file"),
         ("csv", "id,name\n", "no concepts of the format csv"),
         ("obo", "nothing", "no concepts of the format obo"),
         ("owl-json", "{}", "not OBO Graphs in JSON"),
         ("mesh-xml", "<DescriptorRecordSet>", "not readable as XML"),
-        ("rrf", "C1|ENG\n", "file:1: 2 fields and not 17"),
+        ("rrf", {"MRCONSO.RRF": "C1|ENG\n"}, "MRCONSO.RRF:1: fewer than 17 fields"),
         ("xlsx", "", "--format 'xlsx'"),
     ],
 )
@@ -210,6 +259,13 @@ def test_a_wrong_file_is_one_line(format, content, problem, tmp_path):
     with pytest.raises(BiomedError, match=problem) as error:
         read_terms(write(tmp_path, content), format)
     assert "\n" not in str(error.value)
+
+
+def test_a_file_in_latin_1_is_to_be_converted(tmp_path):
+    path = tmp_path / "terms.csv"
+    path.write_bytes("id,name\n1,Diagnóstico\n".encode("latin-1"))
+    with pytest.raises(BiomedError, match="convert it to UTF-8"):
+        read_terms(path, "csv")
 
 
 def test_a_folder_without_the_release_is_named(tmp_path):

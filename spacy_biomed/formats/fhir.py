@@ -141,8 +141,9 @@ def _code(span: Row, meaning: Mapping[str, str]) -> Resource:
 
 
 def _create_id(document: AnnotatedDocument, span: Row) -> str:
-    """The same for the same mention of the same text, in any run."""
-    place = [document.item.id, span["start"], span["end"], span["label"], span["group"]]
+    """The same for the same mention of the same text of a patient, in any run."""
+    item = document.item
+    place = [item.id, item.patient, span["start"], span["end"], span["label"], span["group"]]
     content = json.dumps([*place, document.doc.text])
     return blake2b(content.encode("utf8"), digest_size=16).hexdigest()
 

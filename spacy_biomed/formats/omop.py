@@ -57,7 +57,7 @@ _MOST = 1_000_000
 _OWN = ("note_id", "person_id", "note_text")
 # The most digits of a number that fits the column.
 _DIGITS = 18
-_UNKNOWN_DATE = "1970-01-01"
+_UNKNOWN_DATE = date(1970, 1, 1)
 _NO_CONCEPT = 0
 _LANGUAGES = {"en": 4180186}
 # The system, in the meanings of labels, whose codes are concepts of OMOP.
@@ -103,6 +103,7 @@ OMOP = Format(
 def _create_note(document: AnnotatedDocument, shard: AnnotatedShard) -> Row:
     item, number = document.item, document.number + 1
     given = {name: _read(item.id, name, value) for name, value in item.fields.items()}
+    moment = given.get("note_datetime")
     patient = item.patient or str(number)
     if not patient.isdecimal() or len(patient) > _DIGITS:
         raise BiomedError(
@@ -112,7 +113,7 @@ def _create_note(document: AnnotatedDocument, shard: AnnotatedShard) -> Row:
     return {
         "note_id": number,
         "person_id": int(patient),
-        "note_date": date.fromisoformat(_UNKNOWN_DATE),
+        "note_date": moment.date() if isinstance(moment, datetime) else _UNKNOWN_DATE,
         "note_type_concept_id": _NO_CONCEPT,
         "note_class_concept_id": _NO_CONCEPT,
         "note_text": document.doc.text,
@@ -148,7 +149,9 @@ def _read_date(value: object) -> date:
 
 
 def _read_datetime(value: object) -> datetime:
-    return value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    """The time as the clock at the place of the note had it, since the column has no time zone."""
+    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return moment.replace(tzinfo=None)
 
 
 _READ: dict[str, Callable[[Any], object]] = {
@@ -179,7 +182,7 @@ def _create_term(number: int, span: Row, note: Row, shard: AnnotatedShard) -> Ro
         "note_nlp_concept_id": int(code) if is_concept else _NO_CONCEPT,
         "note_nlp_source_concept_id": _NO_CONCEPT,
         "nlp_system": shard.pipeline[:_LONGEST],
-        "nlp_date": date.fromisoformat(shard.date or _UNKNOWN_DATE),
+        "nlp_date": date.fromisoformat(shard.date) if shard.date else _UNKNOWN_DATE,
         **_describe_assertions(span),
     }
 

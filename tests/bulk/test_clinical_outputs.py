@@ -136,6 +136,14 @@ def test_resources_are_valid_and_say_where_they_are_from(run):
     assert [one["id"] for one in read_resources(again)] == ids
 
 
+def test_two_patients_with_the_same_note_have_resources_of_their_own(run, tmp_path):
+    notes = [{"id": "1", "person": person, "text": "Has gout."} for person in (7, 8)]
+    output = tmp_path / "out.fhir.ndjson"
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps(note) + "\n" for note in notes))
+    run(output.name)
+    assert len({one["id"] for one in read_resources(output)}) == 2
+
+
 def test_without_a_component_for_it_nothing_is_confirmed(run, tmp_path):
     plain = create_pipeline(tmp_path / "plain", has_context=False)
     _, output = run("out.fhir.ndjson", pipeline=plain)
@@ -218,6 +226,16 @@ def test_the_tables_of_omop_load_into_duckdb_with_their_foreign_keys(run):
     ]
     dates = database.execute("SELECT note_date FROM note ORDER BY note_id").fetchall()
     assert dates == [(date(2026, 1, 31),), (date(1970, 1, 1),)]
+
+
+@pytest.mark.parametrize("zone", ["", "-05:00"])
+def test_the_time_of_a_note_is_that_of_its_place_and_gives_the_date(run, tmp_path, zone):
+    note = {"id": "1", "person": 7, "text": "Gout.", "note_datetime": f"2026-01-31T23:30:00{zone}"}
+    (tmp_path / "notes.jsonl").write_text(json.dumps(note))
+    _, output = run("out.omop", keep=("note_datetime",))
+    (row,) = parquet.read_table(output / "note").to_pylist()
+    assert row["note_datetime"].isoformat() == "2026-01-31T23:30:00"
+    assert row["note_date"].isoformat() == "2026-01-31"
 
 
 def test_rows_of_omop_have_their_place_and_modifiers(run):

@@ -30,7 +30,9 @@ def corpora(
         False, "--download", help="Download its files, or check those that are there."
     ),
     task: str | None = typer.Option(None, "--task", "-t", help="Only corpora of this task"),
-    language: str | None = typer.Option(None, "--language", "-l", help="Only this language: en"),
+    language: str | None = typer.Option(
+        None, "--language", "-l", help="Only this language: en, es, fr"
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table"),
 ) -> None:
     """List the corpora that the package knows, or show or download one of them.
@@ -72,7 +74,7 @@ def check_no_filters(**filters: str | None) -> None:
     """Raise BiomedError if a filter is given, since filters choose rows of the table."""
     given = [f"--{field}" for field, value in filters.items() if value is not None]
     if given:
-        raise BiomedError(f"{' and '.join(given)} filter the table: leave out NAME, or the filter")
+        raise BiomedError(f"{' and '.join(given)}: only for the table; leave it out, or NAME")
 
 
 def select(entries: tuple[Entry, ...], **filters: str | None) -> list[Entry]:

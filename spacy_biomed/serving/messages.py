@@ -67,6 +67,11 @@ class Entity(_Answer):
     label: str
     group: str | None = Field(description="Key of `doc.spans`; null for `doc.ents`.")
     confidence: float | None = Field(description="Probability; null from rules.")
+    code: str | None = Field(
+        None, description="This and the next two: where the pipeline has a `biomed_linker`."
+    )
+    code_name: str | None = None
+    code_confidence: float | None = None
     attributes: dict[str, str]
     section: str | None = Field(None, description="Where the pipeline finds sections.")
     is_negated: bool | None = Field(

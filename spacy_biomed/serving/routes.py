@@ -238,8 +238,10 @@ def _explain(error: RequestValidationError) -> str:
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return escape(f"not JSON at character {first['loc'][-1]}", _LONGEST_LINE)
-    if first["type"] == "model_attributes_type" and len(first["loc"]) == 1:
+    if first["type"] in ("model_attributes_type", "missing") and len(first["loc"]) == 1:
         return "send a JSON object, with the header Content-Type: application/json"
     where = ".".join(map(str, first["loc"][1:])) or "the body"
     what = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "model_attributes_type":
+        what = "not a JSON object"
     return escape(f"{where}: {what}", _LONGEST_LINE)

@@ -46,12 +46,12 @@ def test_the_table_fits_the_terminal(command, columns):
     [
         ("corpora --task parsing", "no --task 'parsing' in the catalogue: use assertion"),
         ("corpora --language de", "no --language 'de' in the catalogue: use en, es or fr"),
-        ("corpora jnlpba --task ner", "--task filter"),
+        ("corpora jnlpba --task ner", "--task: only for the table"),
         (
             "encoders --language fr",
             "no --language 'fr' in the catalogue: use en, es or multilingual",
         ),
-        ("encoders beto --language es", "--language filter"),
+        ("encoders beto --language es", "--language: only for the table"),
     ],
 )
 def test_bad_filters_say_what_to_do(arguments, message):

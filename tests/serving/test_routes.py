@@ -23,6 +23,7 @@ from spacy_biomed.serving.messages import (
     DeidentifiedDocument,
     Problem,
 )
+from spacy_biomed.terminologies import build_terminology
 
 TEXTS = ["No aspirin today.", "", "Ochoa, 40, took Aspirin\nand 🙂 aspirin.", "a\x00b"]
 JSON = {"content-type": "application/json"}
@@ -53,6 +54,15 @@ def test_an_annotated_text_has_the_findings_of_bulk_annotation(post, rules):
         expected = describe(rules(text), find_layers(rules))
         assert response.json() == json.loads(json.dumps({"id": "n1", **expected}))
         AnnotatedDocument.model_validate(response.json())
+
+
+def test_the_description_lists_the_codes_of_a_linker(post, rules, tmp_path):
+    (tmp_path / "terms.csv").write_text("id,name\nC1,aspirin\n")
+    build_terminology(tmp_path / "terms.csv", tmp_path / "terms", format="csv")
+    rules.add_pipe("biomed_linker", config={"terminologies": {"terms": str(tmp_path / "terms")}})
+    answer = post("/annotate", {"text": "No aspirin today."}).json()
+    (entity,) = AnnotatedDocument.model_validate(answer).entities
+    assert (entity.code, entity.code_name) == ("C1", "aspirin")
 
 
 def test_offsets_count_code_points_of_the_text_as_given(post):
@@ -190,7 +200,7 @@ def test_the_description_lists_the_paths_and_no_page_of_another_server(ask):
 
 
 BAD_BODIES = [
-    (b"", 422, "body"),
+    (b"", 422, "JSON object"),
     (b"{", 422, "not JSON at character 1"),
     (b'{"text": "a"', 422, "not JSON"),
     (b'{"text": "a"}}', 422, "not JSON"),

@@ -21,6 +21,7 @@ from ..files.digests import digest_files
 from ..files.output_places import MARKER
 from ..files.outputs import replace_text
 from ..files.working_directories import scratch_directory
+from ..pipeline.checksums import TRAINABLE
 from ..training.config import check_encoder_name
 from .pipeline_recipe import PipelineRecipe, SourceCorpus, Student, Training
 
@@ -151,7 +152,7 @@ def ship(pipeline: Path, place: Path) -> None:
     """
     place.parent.mkdir(parents=True, exist_ok=True)
     with scratch_directory(place) as scratch:
-        for form, folder in ((pipeline, "."), (_half(pipeline), "trainable")):
+        for form, folder in ((pipeline, "."), (_half(pipeline), TRAINABLE)):
             shutil.copytree(
                 form,
                 scratch / "new" / folder,

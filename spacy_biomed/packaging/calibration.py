@@ -14,7 +14,7 @@ from spacy.training import Example
 from ..errors import BiomedError
 from ..files.output_places import MARKER, check_replaceable
 from ..pipeline.calibrated_head import CalibratedHead
-from ..pipeline.checksums import replacing_pipeline
+from ..pipeline.checksums import TRAINABLE, replacing_pipeline
 from ..pipeline.ner.calibrating import Calibration, calibrate
 from ..pipeline.ner.recall_settings import RecallMeasure, RecallTarget
 from ..pipeline.pipeline_loading import load_pipeline
@@ -61,8 +61,8 @@ def calibrate_pipeline(
     check_replaceable(output, MADE_BY, sources)
     nlp = load_pipeline(pipeline)
     with replacing_pipeline(output, MADE_BY, sources) as partial:
-        unmarked = shutil.ignore_patterns(MARKER)
-        shutil.copytree(nlp.path, partial, dirs_exist_ok=True, ignore=unmarked)
+        left_out = shutil.ignore_patterns(MARKER, TRAINABLE)
+        shutil.copytree(nlp.path, partial, dirs_exist_ok=True, ignore=left_out)
         examples = list(Corpus_v1(dev)(nlp))
         report = write_calibration(nlp, partial, examples, **recall)
         remove_words(nlp, partial)

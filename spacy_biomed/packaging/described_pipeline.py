@@ -24,7 +24,7 @@ from ..errors import BiomedError, quote
 from ..evaluation.tasks import Head, find_heads
 from ..files.output_places import MARKER, check_replaceable
 from ..formats.spacy_docs import read_docs
-from ..pipeline.checksums import replacing_pipeline
+from ..pipeline.checksums import TRAINABLE, replacing_pipeline
 from ..pipeline.ner import FACTORY as NER
 from ..pipeline.pipeline_loading import load_pipeline
 from ..pipeline.saved_words import find_strings, remove_words
@@ -103,8 +103,9 @@ def write_described_pipeline(
     }
     with replacing_pipeline(output, MADE_BY, sources) as partial:
         # An earlier card may have had more diagrams.
-        unmarked = shutil.ignore_patterns(MARKER, *(f"{kind}-*.svg" for kind in DIAGRAMS))
-        shutil.copytree(pipeline, partial, dirs_exist_ok=True, ignore=unmarked)
+        diagrams = (f"{kind}-*.svg" for kind in DIAGRAMS)
+        left_out = shutil.ignore_patterns(MARKER, TRAINABLE, *diagrams)
+        shutil.copytree(pipeline, partial, dirs_exist_ok=True, ignore=left_out)
         if _has_words(partial, meta):
             remove_words(load_pipeline(str(partial)), partial)
         content = json.dumps(meta, indent=2, ensure_ascii=False)

@@ -12,7 +12,7 @@ from spacy.language import Language
 
 from ..errors import BiomedError, list_choices, quote
 from ..files.output_places import MARKER, check_replaceable
-from ..pipeline.checksums import replacing_pipeline
+from ..pipeline.checksums import TRAINABLE, replacing_pipeline
 from ..pipeline.linking.component import FACTORY, BiomedLinker
 from ..pipeline.pipeline_loading import load_pipeline
 from ..pipeline.saved_words import remove_words
@@ -70,8 +70,8 @@ def link_pipeline(
                 "identifier; `python -m spacy biomed convert` keeps those of --identifier"
             )
     with replacing_pipeline(output, MADE_BY, sources) as partial:
-        unmarked = shutil.ignore_patterns(MARKER)
-        shutil.copytree(nlp.path, partial, dirs_exist_ok=True, ignore=unmarked)
+        left_out = shutil.ignore_patterns(MARKER, TRAINABLE)
+        shutil.copytree(nlp.path, partial, dirs_exist_ok=True, ignore=left_out)
         linker.to_disk(partial / FACTORY)
         nlp.config.to_disk(partial / "config.cfg")
         srsly.write_json(partial / "meta.json", nlp.meta)

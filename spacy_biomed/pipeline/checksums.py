@@ -17,6 +17,8 @@ from ..files.digests import hash_file
 from ..files.outputs import replacing_directory
 
 CHECKSUMS = "SHA256SUMS"
+# The folder with the same pipeline in PyTorch, which has checksums of its own.
+TRAINABLE = "trainable"
 # What `spacy package` rewrites.
 _REWRITTEN = ("meta.json", "README.md")
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
@@ -33,12 +35,17 @@ def replacing_pipeline(
 
 
 def write_checksums(directory: Path) -> None:
-    """Write the checksums of all files of a pipeline, except hidden files, meta and model card."""
+    """Write the checksums of a pipeline's files.
+
+    Hidden files, meta, model card and the folder `trainable` have none there.
+    """
     files = {path.relative_to(directory): path for path in directory.rglob("*") if path.is_file()}
     lines = [
         f"{_hash(path)}  {name.as_posix()}\n"
         for name, path in sorted(files.items())
-        if name.as_posix() not in (*_REWRITTEN, CHECKSUMS) and not name.name.startswith(".")
+        if name.as_posix() not in (*_REWRITTEN, CHECKSUMS)
+        and not name.name.startswith(".")
+        and name.parts[0] != TRAINABLE
     ]
     (directory / CHECKSUMS).write_text("".join(lines), encoding="utf8")
 

@@ -11,7 +11,7 @@ from thinc.api import ConfigValidationError
 
 from ..errors import BiomedError, add_hint, escape, first_line, quote, suggest, suggest_sibling
 from ..settings.config_lines import find_unknown_name, locate_string, suggest_extra
-from .checksums import CHECKSUMS, check_checksums
+from .checksums import CHECKSUMS, TRAINABLE, check_checksums
 
 # Where the config of a pipeline lists its components, as `find_unknown_name` calls it.
 SECTION = "[components]"
@@ -112,7 +112,7 @@ def find_trainable(name: str) -> str:
         the folder `trainable` of the directory, which holds the same pipeline in PyTorch; `name` if
         there is none.
     """
-    folder = Path(name, "trainable")
+    folder = Path(name, TRAINABLE)
     return str(folder) if (folder / "config.cfg").is_file() else name
 
 

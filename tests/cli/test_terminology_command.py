@@ -39,9 +39,12 @@ def terms(tmp_path):
 def test_a_linked_pipeline_gives_codes_and_annotate_writes_them(ruler, terms, tmp_path, beside):
     linked = tmp_path / "linked"
     options = ["--beside"] if beside else []
+    shutil.copytree(ruler, ruler / "trainable")
     run("terminology", "link", ruler, linked, "--terminology", f"*={terms}", *options)
     assert (linked / "biomed_linker/terminologies").exists() != beside
     assert (linked / CHECKSUMS).is_file()
+    # It would have no linker.
+    assert not (linked / "trainable").exists()
     (tmp_path / "notes.jsonl").write_text('{"id": "n1", "text": "aspirin in cancer"}\n')
     output = tmp_path / "found.jsonl"
     arguments = ["annotate", str(linked), str(tmp_path / "notes.jsonl"), str(output)]

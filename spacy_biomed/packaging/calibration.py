@@ -54,8 +54,8 @@ def calibrate_pipeline(
         what was fitted, by the name of the component.
 
     Raises:
-        BiomedError: if the pipeline or the corpus cannot be read, if the corpus annotates nothing
-            of what is calibrated, or for any reason of `calibrate`. Nothing is written then.
+        BiomedError: if the pipeline or the corpus cannot be read, if nothing that is calibrated is
+            found in the corpus, or for any reason of `calibrate`. Nothing is written then.
     """
     sources: list[Path | str] = [pipeline, dev]
     check_replaceable(output, MADE_BY, sources)
@@ -66,11 +66,11 @@ def calibrate_pipeline(
         examples = list(Corpus_v1(dev)(nlp))
         report = write_calibration(nlp, partial, examples, **recall)
         remove_words(nlp, partial)
-        if not report:
+        if not any(one.predictions or one.recalls for one in report.values()):
             raise BiomedError(
-                f"{dev}: has no mentions for a biomed_ner and no assertions for a biomed_assertion "
-                f"of {pipeline} (its components are {', '.join(nlp.pipe_names)}); give a corpus "
-                "with what it finds"
+                f"{dev}: has nothing that a biomed_ner or a biomed_assertion of {pipeline} finds "
+                f"(its components are {', '.join(nlp.pipe_names)}); give a corpus with what it "
+                "finds"
             )
     return report
 

@@ -88,6 +88,11 @@ def write_described_pipeline(
         for path in robustness
     ]
     meta = read_fields(pipeline / "meta.json", ("lang", "pipeline"), "python -m spacy train")
+    if meta["lang"] != description["language"]:
+        raise BiomedError(
+            f"{corpus}: its language is {description['language']}, and that of {pipeline} is "
+            f"{meta['lang']}; give the corpus that the pipeline was trained on"
+        )
     config = read_pipeline_config(pipeline / "config.cfg")
     heads = find_heads(config)
     name = name or description["name"]

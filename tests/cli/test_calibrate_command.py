@@ -4,9 +4,10 @@ import re
 
 import pytest
 import spacy
-from commands import run
-from spacy.tokens import DocBin
+from commands import refuse, run
+from spacy.tokens import DocBin, Span
 
+from spacy_biomed.annotations import AnnotationScope, set_scope
 from spacy_biomed.pipeline.checksums import CHECKSUMS
 
 
@@ -50,6 +51,19 @@ def test_recall_and_precision_of_each_label_are_printed(calibrated, tiny_corpus)
         assert (row[9] == "not reached") is (float(row[5]) < 100)
     assert "biomed_ner: confidence is calibrated on " in printed
     assert nlp.get_pipe("biomed_ner").cfg["target_recall"] == {"*": 1.0}
+
+
+def test_a_corpus_in_which_nothing_is_found_calibrates_nothing(tiny_pipeline, tmp_path):
+    """An earlier calibration would be lost."""
+    doc = spacy.blank("en")("Aspirin for cancer.")
+    doc.set_ents([Span(doc, 0, 1, "OTHER")])
+    set_scope(doc, AnnotationScope(frozenset({"OTHER"})))
+    DocBin(docs=[doc], store_user_data=True).to_disk(tmp_path / "dev.spacy")
+    arguments = ["--dev", tmp_path / "dev.spacy"]
+    assert "has nothing that a biomed_ner" in refuse(
+        "calibrate", tiny_pipeline, tmp_path / "out", *arguments
+    )
+    assert not (tmp_path / "out").exists()
 
 
 def test_annotate_says_whether_confidence_is_calibrated(calibrated, tiny_pipeline):

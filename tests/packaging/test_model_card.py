@@ -522,6 +522,7 @@ def test_a_version_that_no_package_can_have_is_refused(parts, tmp_path, version)
         (lambda p, w: shutil.rmtree(p), "model-best: no pipeline there; `python -m spacy train`"),
         (lambda p, w: w["metrics"].unlink(), "m.json: not there; `python -m spacy evaluate"),
         (lambda p, w: w["metrics"].write_text("{\n,"), "m.json:2: not JSON"),
+        (lambda p, w: change(w["corpus"] / "corpus.json", language="es"), "its language is es"),
         (lambda p, w: (w["corpus"] / "corpus.json").unlink(), "corpus.json: not there"),
         (lambda p, w: (w["corpus"] / "corpus.json").write_text("{}"), "no field 'name'"),
         (lambda p, w: (p / "meta.json").write_text("{"), "meta.json:1: not JSON"),

@@ -35,6 +35,7 @@ _NUL = (
 CR_ALONE = "its lines end in CR alone, as on old Macintoshes; convert the line ends to LF"
 # The rest of a quoted field, up to the quotation mark that closes it. A doubled one does not.
 _QUOTED = re.compile('[^"]*(?:""[^"]*)*')
+_COLUMN_NAME = re.compile(r"[^\W\d][\w.()/#-]{,40}")
 
 
 class Layout(NamedTuple):
@@ -88,7 +89,7 @@ class Record(NamedTuple):
         line: number of its first line, from 1 where reading began.
         value: its content; None if it is damaged.
         error: why it is damaged, and what to do.
-        is_doubtful: whether it has several lines, each of which would be a record by itself.
+        is_doubtful: whether it has several lines that may be records by themselves.
     """
 
     offset: int
@@ -175,7 +176,22 @@ def check_names(names: list[str], path: Path) -> None:
     """Raise BiomedError if two columns have one name; several may have none."""
     for name in filter(None, names):
         if names.count(name) > 1:
-            raise BiomedError(f"{path}: two columns are named {escape(name)}; rename one")
+            is_shown = _COLUMN_NAME.fullmatch(name)
+            named = f"are named {escape(name)}" if is_shown else "have one name"
+            raise BiomedError(f"{path}: two columns {named}; rename one")
+
+
+def show_names(names: list[str]) -> str:
+    """The names of columns, for messages; none of them if they may be a record about a patient.
+
+    Examples:
+        >>> show_names(["id", "text"]), show_names(["12", "Ana is well."])
+        ('id, text', '2 that are not shown, as the first line may be no header')
+    """
+    words = [word.strip() for name in names for word in re.split(r"[,;|\t]", name)]
+    if all(not word or _COLUMN_NAME.fullmatch(word) for word in words):
+        return escape(", ".join(names), 300)
+    return f"{len(names)} that are not shown, as the first line may be no header"
 
 
 def read_delimited(
@@ -262,11 +278,20 @@ class _QuotedRecord:
             if self.at >= len(_without_end(self.text)):
                 break
             self.at += 1
-        # As many delimiters in each line as between the fields: perhaps two marks that only seem
-        # to belong together.
-        is_doubtful = self.line > self.first.line and self.delimiters == {len(fields) - 1} != {0}
+        # As many delimiters in each line as between the fields, or a line that begins with an
+        # identifier: perhaps two marks that only seem to belong together.
+        are_alike = self.line > self.first.line and self.delimiters == {len(fields) - 1} != {0}
+        is_doubtful = are_alike or self._has_identifiers(fields)
         value = None if self.error else fields
         return self.first._replace(value=value, error=self.error, is_doubtful=is_doubtful)
+
+    def _has_identifiers(self, fields: list[str]) -> bool:
+        """Whether a line within a field begins as the record does: with 2, if that with 1."""
+        if not re.fullmatch(r"[\w-]*\d[\w-]*", fields[0]):
+            return False
+        kind = re.sub(r"\d+", r"\\d+", re.escape(fields[0]))
+        begins = re.compile(rf"[\r\n]{kind}{re.escape(self.delimiter)}(?=\S)")
+        return any(map(begins.search, fields))
 
     def _read_plain(self) -> str:
         content, begin = _without_end(self.text), self.at

@@ -42,6 +42,7 @@ from .records import (
     read_header,
     read_objects,
     read_text_lines,
+    show_names,
     too_long,
 )
 
@@ -684,8 +685,9 @@ def _check_columns(path: Path, how: Reading, found: list[str]) -> None:
         if name not in found:
             if len(found) == 1 and any(character in found[0] for character in ",;|\t"):
                 option = "--text-column, or the character between fields with --delimiter"
-            shown = escape(", ".join(found) or "none", 300)
-            raise BiomedError(f"{path}: no column {name}, but {shown}; name it with {option}")
+            raise BiomedError(
+                f"{path}: no column {name}, but {show_names(found)}; name it with {option}"
+            )
 
 
 class _NamedFields:

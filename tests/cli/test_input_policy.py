@@ -85,12 +85,42 @@ def test_a_quotation_mark_that_does_not_close_is_an_error_with_its_line(
 
 
 @BOTH
-def test_marks_that_may_belong_to_two_records_are_told(run, tmp_path, command):
-    (tmp_path / "notes.csv").write_text('id,text\n1,"Marta\n2,two"\n3,"a\nb"\n')
+@pytest.mark.parametrize(
+    "lines",
+    [
+        '1,"Marta\n2,two"\n3,"a\nb"\n',
+        '1,"fever, Marta\n2,two\n3,three"\n4,four\n',
+        '1,"Marta\n\n2,two"\n',
+        '1,"Marta\r2,two"\n',
+        'P-001,"Marta, Ana\nP-002,two"\n',
+    ],
+)
+def test_marks_that_may_belong_to_two_records_are_told(run, tmp_path, command, lines):
+    (tmp_path / "notes.csv").write_text("id,text\n" + lines, newline="")
     result = run(command, "notes.csv", output_of(command))
     assert result.exit_code == 0
     assert result.stderr.startswith("⚠ notes.csv:2: a quoted field of several lines, each of which")
     assert "(1 in the file)" in result.stderr
+
+
+@BOTH
+def test_a_note_of_several_lines_is_not_doubtful(run, tmp_path, command):
+    note = '1,"Marta, sin fiebre.\r\n1. aspirina, 2 veces\r\nNa 140, K 4\r\n3, 4 y 5"\r\n'
+    (tmp_path / "notes.csv").write_text("id,text\r\n" + note, newline="")
+    result = run(command, "notes.csv", output_of(command))
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "content", ["1,Marta Sanz ingresa\n2,x\n", "Marta Sanz tose.\nx\n", "n 7,Marta,Marta\n"]
+)
+def test_a_first_line_that_may_be_a_record_is_not_shown(run, tmp_path, command, content):
+    (tmp_path / "notes.csv").write_text(content)
+    message = error_line(run(command, "notes.csv", output_of(command)))
+    assert message.startswith("notes.csv: ") and "Sanz" not in message
+    (tmp_path / "notes.csv").write_text("Marta Sanz,Marta Sanz\n")
+    assert "Sanz" not in error_line(run(command, "notes.csv", output_of(command)))
 
 
 @BOTH

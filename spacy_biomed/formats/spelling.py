@@ -27,16 +27,29 @@ _SIGNS = {
     **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u0060\u00b4", "'"),
     **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"'),
     **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2043\ufe63\uff0d", "-"),
-    **{"×": "x", "≤": "<=", "≥": ">=", "±": "+/-", "→": "->", "←": "<-", "·": ".", "∙": "."},
+    **{
+        "×": "x",
+        "≤": "<=",
+        "≥": ">=",
+        "±": "+/-",
+        "→": "->",
+        "←": "<-",
+        "·": ".",
+        "∙": ".",
+        "≈": "~",
+    },
     **{"⁄": "/", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"},
 }
+
+# As German, Danish and others write them without the signs.
+_UMLAUTS = {"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe"}
 
 # How one character is written.
 Spelling = Callable[[str], str]
 
 
 def _spelling(letters: dict[str, str]) -> Spelling:
-    signs = {**_SIGNS, **letters}
+    signs = {**_SIGNS, **letters, **{sign.upper(): plain for sign, plain in letters.items()}}
 
     @cache
     def spell(character: str) -> str:
@@ -56,6 +69,7 @@ SPELLINGS: tuple[Spelling, ...] = (
     _spelling({**dict(zip(_GREEK, _LATIN, strict=True)), "μ": "u", "ß": "b"}),
     _spelling({**dict(zip(_GREEK, _LATIN, strict=True)), "φ": "ph", "χ": "ch", "θ": "th"}),
     _spelling({**dict(zip(_GREEK, _NAMES, strict=True)), "ß": "ss"}),
+    _spelling({**dict(zip(_GREEK, _NAMES, strict=True)), "ß": "ss", **_UMLAUTS}),
     _spelling({"'": "", '"': ""}),  # some programs drop quotes, or double them
 )
 

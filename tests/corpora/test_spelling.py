@@ -28,6 +28,10 @@ SAME = [
     ("5 µg", "5 μg"),
     ("Løgren", "Logren"),
     ("Straße", "Strasse"),
+    ("Müller-Jürß", "Mueller-Juerss"),
+    ("ÖSTERREICH", "OESTERREICH"),
+    ("Ørsted Åland", "Oersted Aaland"),
+    ("≈5", "~5"),
     ("ＢＲＣＡ１", "BRCA1"),
     ("½ tablet", "1/2 tablet"),
     ("a\u00adspirin", "aspirin"),
@@ -46,6 +50,7 @@ OTHER = [
     ("IL-1β", "IL-2b"),
     ("Mg²⁺", "Mg3+"),
     ("naïve", "nave"),
+    ("Müller", "Meller"),
     ("α", "?"),
     ("\u200b", ""),
 ]

@@ -13,7 +13,7 @@ from spacy.language import Language
 from ..errors import BiomedError
 from ..files.outputs import replace_text
 from .checksums import CHECKSUMS, forget_checksums, write_checksums
-from .pipeline_loading import load_pipeline
+from .pipeline_loading import find_trainable, load_pipeline
 
 # Its components, when they are loaded, add the strings that they need; `list_needed_strings` has
 # the exceptions.
@@ -67,11 +67,13 @@ def without_words_v1() -> Callable[[Language], Language]:
 def strip_directory(path: Path, *, force: bool = False) -> tuple[int, int]:
     """Remove the words of texts from the vocabulary of a pipeline's directory, in place.
 
+    Its folder `trainable`, if there is one, is stripped too.
+
     Args:
         force: whether to do so where a component of another package may need them.
 
     Returns:
-        number of strings before and after.
+        number of strings before and after, without those of `trainable`.
 
     Raises:
         BiomedError: if it is not a pipeline, or without `force` for such a component. Nothing is
@@ -88,6 +90,8 @@ def strip_directory(path: Path, *, force: bool = False) -> tuple[int, int]:
         )
     strings = list_needed_strings(nlp)
     before = 0
+    if (trainable := find_trainable(str(path))) != str(path):
+        strip_directory(Path(trainable), force=force)
     has_checksums = (path / CHECKSUMS).is_file()
     forget_checksums(path)
     for file in find_strings(path):

@@ -229,9 +229,11 @@ def test_the_de_identified_text_is_stored_without_the_names():
 
 
 def test_a_stripped_pipeline_has_the_checksums_of_its_new_files(trained, tmp_path):
+    read_words(trained)
     trained.to_disk(tmp_path / "out")
     trained.to_disk(tmp_path / "out" / "trainable")
     write_checksums(tmp_path / "out")
     strip_directory(tmp_path / "out")
+    assert not find_word(tmp_path / "out", "Ochoa")
     check_checksums(tmp_path / "out")
     assert " trainable/" not in (tmp_path / "out" / CHECKSUMS).read_text()

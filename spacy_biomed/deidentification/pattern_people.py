@@ -66,8 +66,10 @@ class _PeopleFinder(NameFinder):
             yield from self._at_starts()
 
     def find_joined(self, names: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        """Given names after a name and "and", and a word with a name in brackets after it."""
-        for _, end in names:
+        """Given names after a name and "and", and all names after a title of several people."""
+        for start, end in names:
+            if _form("several").search(self.folded, max(start - 12, 0), start):
+                yield from self._colleagues(end)
             joined = _form("and").match(self.text, end)
             place = self.at.get(joined.end()) if joined else None
             if (
@@ -76,6 +78,18 @@ class _PeopleFinder(NameFinder):
                 and word.known == "given"
             ):
                 yield word.start, self.places[self.extend(place) - 1][1]
+
+    def _colleagues(self, end: int) -> Iterator[tuple[int, int]]:
+        """Capitalised words after a name, each after a comma or "and"."""
+        while following := _form("colleague").match(self.text, end):
+            place = self.at.get(following.end())
+            word = self.word(place) if place is not None else None
+            if place is None or word is None or word.shape not in "tu":
+                break
+            if following[0] == ", " and not (word.known or self._is_unusual(word)):
+                break
+            end = self.places[self.extend(place) - 1][1]
+            yield word.start, end
 
     def is_term(self, start: int, end: int) -> bool:
         """Whether what looks like a name is a clinical term."""

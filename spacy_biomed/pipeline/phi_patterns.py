@@ -32,7 +32,8 @@ class PhiPatterns(Described, Pipe):
     harmless number has to pass a check, or a word such as "NHC" introduces it; doses, blood
     pressures, scores and ratios stay.
 
-    The spans join the layer of mentions. Where a span lies within a mention, the mention stays.
+    The spans join the layer of mentions. Where a span lies within a mention, the mention stays,
+    unless it is all of a mention of the kind "other", such as a sex.
     Mentions that it overlaps in part are joined with it to one mention from the first start to the
     last end, with the label of the longest part. A mention that is not personal data (of the kind
     "keep", such as a diagnosis) gives way to a span that overlaps it.
@@ -155,7 +156,7 @@ class PhiPatterns(Described, Pipe):
             near = others[first:last]
             met = [one for one in near if span.start < one.end]
             personal = [one for one in met if self._kinds.get(one.label_, "other") != "keep"]
-            if any(one.start <= span.start and span.end <= one.end for one in personal):
+            if any(self._has(one, span) for one in personal):
                 continue
             parts = [span, *personal]
             longest_part = max(parts, key=len)
@@ -165,6 +166,12 @@ class PhiPatterns(Described, Pipe):
             insort(others, united, key=_get_start)
             longest = max(longest, len(united))
         return sorted(others)
+
+    def _has(self, mention: Span, span: Span) -> bool:
+        """Whether a span lies within a mention, and the mention's label says more of it."""
+        if self._kinds.get(mention.label_) == "other" and _place(mention)[:2] == _place(span)[:2]:
+            return False
+        return mention.start <= span.start and span.end <= mention.end
 
 
 def _get_start(span: Span) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spacy.language import Language
 
-from ..deidentification.encoded_text import repair
+from ..deidentification.encoded_text import find_encodings, repair
 from ..deidentification.pattern_matches import PATTERN_LANGUAGES
 from ..errors import BiomedError, suggest
 from ..files.sources import Item, Part, Shard
@@ -87,7 +87,7 @@ class Deidentification:
 
 
 class RepairedTexts(Part):
-    """A part with texts as `encoded_text.repair` decodes them."""
+    """A part with texts as `encoded_text.repair` decodes them; those that it cannot are errors."""
 
     def __init__(self, part: Part):
         self._part, self.can_seek = part, part.can_seek
@@ -98,7 +98,11 @@ class RepairedTexts(Part):
 
     def read_from(self, offset: int, row: int) -> Iterator[Item]:
         for item in self._part.read_from(offset, row):
-            yield item._replace(text=repair(item.text))
+            text = repair(item.text)
+            if found := find_encodings(text):
+                yield Item(item.id, error=f"still looks encoded ({found[0]}) with --repair")
+            else:
+                yield item._replace(text=text)
 
     def find_state(self) -> str:
         return self._part.find_state()

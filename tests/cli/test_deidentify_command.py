@@ -519,6 +519,14 @@ def test_texts_that_look_encoded_are_refused_with_a_count_or_repaired(run, tmp_p
     assert "&ntilde;" in (tmp_path / "as_is.txt").read_text(encoding="utf8")
 
 
+def test_a_text_that_cannot_be_repaired_fails_alone(run, tmp_path):
+    notes = "Ana Ib&aacute;&ntilde;ez vino.\nAna Iba�ez, de 4 a�os: neumon�a.\n"
+    (tmp_path / "notes.txt").write_text(notes, encoding="utf8")
+    line = error_line(run("deidentify", "notes.txt", "clean.txt", "--repair"))
+    assert "1 of 2 documents failed" in line and "letters lost" in line and "Ana" not in line
+    assert (tmp_path / "clean.txt").read_text(encoding="utf8") == "[NOMBRE] vino.\n"
+
+
 def test_a_text_that_changes_after_its_mentions_were_found_is_not_written(
     run, tmp_path, monkeypatch
 ):

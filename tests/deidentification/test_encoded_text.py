@@ -18,6 +18,36 @@ def test_the_example_of_the_function():
         ("Jos=C3=A9 N=C3=BA=C3=B1ez", "José Núñez", "quoted-printable"),
         ("Jos=E9 Ib=E1=\n=F1ez", "José Ibáñez", "quoted-printable"),
         ("JosÃ© NÃºÃ±ez", "José Núñez", "UTF-8 read as Latin-1"),
+        ("Jos&#XE9; N&#XDA;&ntildeez", "José NÚñez", "HTML entities"),
+        ("Jos&amp;eacute; Nu&amp;amp;#241;ez", "José Nuñez", "HTML entities"),
+        ("Ana&nbsp;Ruiz", "Ana\xa0Ruiz", "HTML entities"),
+        ("Jos=c3=a9 N=c3=ba=c3=b1ez", "José Núñez", "quoted-printable"),
+        ("José Núñez".encode().decode("mac-roman"), "José Núñez", "UTF-8 read"),
+        ("José Núñez".encode().decode("cp850"), "José Núñez", "UTF-8 read"),
+        ("José Núñez".encode().decode("cp437"), "José Núñez", "UTF-8 read"),
+        ("JosÃƒÂ© NÃƒÂºÃƒÂ±ez", "José Núñez", "UTF-8 read"),
+        ("Jos%C3%A9%20N%C3%BA%C3%B1ez", "José Núñez", "percent"),
+        ("Ana%20Ruiz%20tose%20hoy", "Ana Ruiz tose hoy", "percent"),
+        (r"Jos\u00e9 N\xfa\u00f1ez", "José Núñez", "escapes"),
+        (r"Jos\'e9 N\'fa\'f1ez", "José Núñez", "escapes"),
+        (r"Jos\XC3A9\ N\XC3BA\ñez", "José Núñez", "escapes"),
+        (
+            "UGFjaWVudGUgQW5hIFJ1aXosIGRlIDQ1IGHDsW9z\nIGRlIGVkYWQu",
+            "Paciente Ana Ruiz, de 45 años de edad.",
+            "Base64",
+        ),
+        *(
+            (text.encode(written).decode(read), text, "read in another encoding")
+            for text in ["Médico: Núñez. Diagnóstico: neumonía de tres años."]
+            for written, read in [
+                ("cp1252", "cp850"),
+                ("cp850", "cp1252"),
+                ("mac-roman", "cp1252"),
+                ("cp1252", "mac-roman"),
+                ("cp1252", "cp1251"),
+            ]
+        ),
+        ("Eche-\rverría, Go\u00ad\nmez y Mon¬\ntes", "Echeverría, Gomez y Montes", "words hyphen"),
         ("Eche-\nverría, Go-\nmez y Mon-\ntes", "Echeverría, Gomez y Montes", "words hyphenated"),
     ],
 )
@@ -29,8 +59,24 @@ def test_encoded_texts_are_found_and_decoded(text, decoded, how):
 
 @pytest.mark.parametrize(
     "text",
-    ["pH=7.35, Na=140, T=38", "R&D; TA < 120 &lt; 130", "São Paulo, Âmbar", "anti-\ninflamatorio"],
+    [
+        "pH=7.35, Na=140, T=38",
+        "hernia nivel=C5, dermatoma=D1 y L=C3",
+        "R&D; TA < 120 &lt; 130",
+        "São Paulo, Âmbar",
+        "anti-\ninflamatorio",
+        "mean±SD, x±y, 5±2 µg·kg; D’Angelo, l’Hospitalet – “sí” — 37°C, √2",
+        "https://es.wikipedia.org/wiki/Le%C3%B3n y http://a.org/Ring%2020%20a.pdf",
+        "fiebre?no, tos?si, dolor?no, ¿alergias?sí",
+        "Miguel ¿viene? α-SMA, PDGFRα y β2",
+    ],
 )
 def test_other_texts_stay(text):
     assert find_encodings(text) == []
+    assert repair(text) == text
+
+
+@pytest.mark.parametrize("text", ["Jos� P�rez Mu�oz", "Mu?oz, a?os, m?dico, neumon?a"])
+def test_letters_that_are_lost_are_found_and_stay(text):
+    assert find_encodings(text)[0].startswith("letters lost")
     assert repair(text) == text

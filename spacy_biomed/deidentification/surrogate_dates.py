@@ -62,6 +62,7 @@ _FORMATS = [
     rf"{_DAY}(?:{_OF})?{_MONTH}(?:{_OF}{_ANY_YEAR})?",
     rf"{_DAY}[-/. ]?(?P<name>{one_of(MONTHS)})\.?[-/. ']{{0,2}}{_ANY_YEAR}",
     rf"{_DAY}[-/. ]{_ROMAN}[-/. ]{_ANY_YEAR}",
+    rf"{_ROMAN}[-/]{_YEAR}",
     r"(?P<year>(?:19|20)\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])",
     r"(?P<first>\d\d)(?P<second>\d\d)(?P<year>(?:19|20)\d\d)",
     rf"{_MONTH}\s+{_DAY}(?:\s*,\s*|\s+){_ANY_YEAR}",
@@ -244,7 +245,7 @@ class DateShift:
             month = _ROMANS.index(fields["roman"].upper()) + 1
         else:
             month = int(fields.get("month", 7))
-        default_day = 15 if fields.keys() & {"name", "month"} else 1
+        default_day = 15 if fields.keys() & {"name", "month", "roman"} else 1
         day = int(fields.get("day", default_day))
         if not 1 <= day <= 31:
             raise ValueError(day)

@@ -33,7 +33,8 @@ class PhiPatterns(Described, Pipe):
     pressures, scores and ratios stay.
 
     The spans join the layer of mentions. Where a span lies within a mention, the mention stays,
-    unless it is all of a mention of the kind "other", such as a sex.
+    unless it is all of it, and the mention is of the kind "other", such as a sex, or a number that
+    the span calls a date.
     Mentions that it overlaps in part are joined with it to one mention from the first start to the
     last end, with the label of the longest part. A mention that is not personal data (of the kind
     "keep", such as a diagnosis) gives way to a span that overlaps it.
@@ -169,8 +170,9 @@ class PhiPatterns(Described, Pipe):
 
     def _has(self, mention: Span, span: Span) -> bool:
         """Whether a span lies within a mention, and the mention's label says more of it."""
-        if self._kinds.get(mention.label_) == "other" and _place(mention)[:2] == _place(span)[:2]:
-            return False
+        if _place(mention)[:2] == _place(span)[:2]:
+            kind, other = self._kinds.get(mention.label_), self._kinds.get(span.label_)
+            return not (kind == "other" or (other == "date" and kind in ("id", "phone", "age")))
         return mention.start <= span.start and span.end <= mention.end
 
 

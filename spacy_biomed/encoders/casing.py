@@ -1,7 +1,7 @@
-"""Whether an encoder's tokenizer keeps capitals as the encoder's vocabulary has them.
+"""Whether an encoder's tokenizer keeps capitals and accents as the encoder's vocabulary has them.
 
-Files of older encoders do not say it, and transformers then writes everything in lower case: a
-cased encoder reads "Aspirin BRCA1" as "aspirin [UNK]".
+Files of older encoders do not say it, and transformers then writes everything in lower case, and
+without accents: a cased encoder reads "Aspirin BRCA1" as "aspirin [UNK]".
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ LEAST_SHARE = 0.01
 LEAST_WORDS = 1000
 _SPECIAL = re.compile(r"\[.*\]|<.*>")
 _CAPITAL = re.compile("[A-Z]")
+_ACCENT = re.compile("[áéíóúñàèìòùâêîôûäëïöüãõç]")
 
 
 def check_casing(tokenizer: Tokenizer, source: str, *, cased: bool | None = None) -> None:
     """Check that a tokenizer writes words in lower case exactly if the vocabulary has no capitals.
+
+    It must not remove accents either, if the vocabulary has words with them.
 
     Args:
         tokenizer: of the encoder.
@@ -39,6 +42,13 @@ def check_casing(tokenizer: Tokenizer, source: str, *, cased: bool | None = None
         raise BiomedError(
             f"{source}: its vocabulary is cased, and its tokenizer writes every word in lower "
             'case, so that words become unknown: put "do_lower_case": false into its '
+            "tokenizer_config.json"
+        )
+    has_accents = sum(map(is_accented, words)) > LEAST_SHARE * len(words)
+    if has_accents and strips_accents(tokenizer):
+        raise BiomedError(
+            f"{source}: its vocabulary has words with accents, and its tokenizer removes accents, "
+            'so that these words are read as others: put "strip_accents": false into its '
             "tokenizer_config.json"
         )
     is_uncased = not any(map(_CAPITAL.search, words)) if cased is None else not cased
@@ -66,6 +76,16 @@ def share_of_unknown(tokenizer: Tokenizer, words: Counter[str]) -> float:
 def lowercases(tokenizer: Tokenizer) -> bool:
     """Whether a tokenizer writes words in lower case."""
     return tokenizer.normalizer is not None and "A" not in tokenizer.normalizer.normalize_str("A")
+
+
+def strips_accents(tokenizer: Tokenizer) -> bool:
+    """Whether a tokenizer removes the accents of words."""
+    return tokenizer.normalizer is not None and tokenizer.normalizer.normalize_str("é") == "e"
+
+
+def is_accented(word: str) -> bool:
+    """Whether an entry of a vocabulary has more than one letter, and an accent."""
+    return len(word.removeprefix("##")) > 1 and bool(_ACCENT.search(word))
 
 
 def is_cased(word: str) -> bool:

@@ -74,6 +74,20 @@ def test_an_uncased_vocabulary_with_a_tokenizer_that_keeps_capitals_names_the_op
     assert "its vocabulary is uncased" in message and '"do_lower_case": true' in message
 
 
+def test_a_vocabulary_with_accents_and_a_tokenizer_that_removes_them_names_the_option(make_encoder):
+    words = ["dolor", "náusea", "##ción", "niña", "á", "ñ"]
+    message = refusal(make_encoder(words))
+    assert "words with accents" in message and '"strip_accents": false' in message
+    refusal(make_encoder(["Dolor", *words], {"do_lower_case": False, "strip_accents": True}))
+    path = make_encoder(words, {"do_lower_case": True, "strip_accents": False})
+    assert pieces(load_tokenizer(str(path)), "Náusea Dolor") == ["náusea", "dolor"]
+
+
+def test_letters_with_accents_alone_are_no_words(make_encoder):
+    path = make_encoder([*UNCASED, "á", "ñ", "##é"])
+    assert pieces(load_tokenizer(str(path))) == ["aspirin", "brca1"]
+
+
 def test_an_uncased_encoder_needs_no_word_about_it(make_encoder):
     assert pieces(load_tokenizer(str(make_encoder(UNCASED)))) == ["aspirin", "brca1"]
 

@@ -626,10 +626,8 @@ def _create_item(fields: dict[str, object], how: Reading, place: str) -> Item:
         return Item(id, error=error)
     patient = ""
     if columns.patient is not None:
-        value = fields.get(columns.patient)
-        patient, error = _name(value)
-        # Documents of nobody share nothing when they are copied; elsewhere someone would get them.
-        if error or (not patient and (value != "" or not how.is_copied)):
+        patient, error = _name(fields.get(columns.patient))
+        if error or not patient:
             return Item(id, error=f"no identifier in the column {columns.patient}")
     kept = {name: fields.get(name) for name in columns.keep}
     error = next(filter(None, (_check_writable(*field) for field in kept.items())), "")
@@ -649,6 +647,8 @@ def _name(value: object) -> tuple[str, str]:
         return "", ""
     if not isinstance(value, str):
         return "", "that is neither text nor a number"
+    if not value.strip():
+        return "", ""
     return (value, "") if is_text(value) else ("", "with half of a surrogate pair")
 
 

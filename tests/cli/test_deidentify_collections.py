@@ -317,3 +317,13 @@ def test_no_mention_that_was_found_is_left_in_generated_notes(finder):
             assert doc.text[one.start : one.end] not in doc._.deidentified.text
             replaced += 1
     assert replaced > 500
+
+
+@pytest.mark.parametrize("empty", ['""', "null", '"  "'])
+def test_a_row_of_nobody_says_which_column_is_empty(run, tmp_path, empty):
+    deidentify, _ = run
+    rows = f'{{"note": "Marta Ochoa", "patient": {empty}}}\n{{"note": "x", "patient": 1}}\n'
+    (tmp_path / "notes.jsonl").write_text(rows, encoding="utf8")
+    result = deidentify("notes.jsonl", "out.jsonl", *OPTIONS)
+    assert result.exit_code == 1
+    assert "notes.jsonl:1: no identifier in the column patient" in result.stderr

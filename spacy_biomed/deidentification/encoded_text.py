@@ -138,7 +138,7 @@ def _decode_bytes(data: bytes) -> str:
 
 
 def _decode_base64(text: str) -> str | None:
-    """The text that Base64 stands for; None if it is none."""
+    """The text that a text in Base64 stands for; None for other texts."""
     if not _BASE64.fullmatch(text):
         return None
     try:

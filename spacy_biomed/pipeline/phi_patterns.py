@@ -32,9 +32,9 @@ class PhiPatterns(Described, Pipe):
     harmless number has to pass a check, or a word such as "NHC" introduces it; doses, blood
     pressures, scores and ratios stay.
 
-    The spans join the layer of mentions. Where a span lies within a mention, the mention stays,
-    unless it is all of it, and the mention is of the kind "other", such as a sex, or a number that
-    the span calls a date.
+    The spans join the layer of mentions. Where a span lies within a mention, the mention stays. A
+    span takes the place of a mention that is as long if the mention is of the kind "other", such as
+    a sex, or if the span calls a number a date.
     Mentions that it overlaps in part are joined with it to one mention from the first start to the
     last end, with the label of the longest part. A mention that is not personal data (of the kind
     "keep", such as a diagnosis) gives way to a span that overlaps it.

@@ -48,7 +48,7 @@ _ODD = re.compile(
 )
 # The fewest words that make sense only in another encoding.
 _FEWEST_WORDS = 2
-# Letters that an encoding did not have; a question, as in "fiebre?no", is none.
+# Letters that an encoding did not have. "fiebre?no" is a question.
 _LOST = re.compile("�|(?<=[a-zß-ÿ])\\?(?=[a-zß-ÿ])(?!(?:no|s[ií])\\b)")
 _FEWEST_LOST = 3
 _HYPHENATED = re.compile(r"(?<=[^\W\d_])[-¬\u00ad\u2010][ \t]*(?:\r\n?|\n)[ \t]*(?=[a-zß-ÿ])")

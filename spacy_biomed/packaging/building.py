@@ -224,7 +224,9 @@ def _train(
     words = ["init-config", corpus, config, "--task", "ner", *_spell({**start, **given})]
     before = [Path(path) for path in (start.get("encoder"), start.get("source")) if path]
     yield _command(step, words, [corpus, *before], [config])
-    others = [word for key, value in settings.config.items() for word in (f"--{key}", value)]
+    # Overrides are read as JSON.
+    spelt = ((f"--{key}", json.dumps(value)) for key, value in settings.config.items())
+    others = [word for pair in spelt for word in pair]
     words = ["train", config, "--output", place, "--gpu-id", gpu_id, *others]
     yield _command(step, words, [config, corpus, *before], [place / "model-best"])
 

@@ -158,6 +158,9 @@ def fill_variables(
 
     Returns:
         the config, its recipe, and the further sections without `[recipe]`.
+
+    Raises:
+        BiomedError: if `batch_words` is given and the batches have another measure.
     """
     config = config.merge(dict(settings or {}))
     recipe = Recipe.take(config)

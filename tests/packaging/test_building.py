@@ -19,7 +19,10 @@ from spacy_biomed.packaging.pipeline_recipe import read_pipeline_recipe
 
 REPOSITORY = Path(__file__).parents[2]
 RECIPES = sorted((REPOSITORY / "configs" / "pipelines").glob("*.cfg"))
-SMALL = '{"vars.max_steps": 2, "vars.eval_frequency": 2, "vars.warmup_steps": 1}'
+SMALL = (
+    '{"vars.max_steps": 2, "vars.eval_frequency": 2, "vars.warmup_steps": 1, '
+    '"components.biomed_transformer.model.accents": false}'
+)
 
 TINY = """
 [corpus]
@@ -133,6 +136,11 @@ def test_the_pipeline_and_its_card_are_of_the_recipe(built, project):
     assert "both" in card and "disease" in card and "in capitals" in card
     taught = json.loads((project / "out/corpora/both_large/corpus.json").read_text(encoding="utf8"))
     assert taught["taught"]["unlabelled_documents"] > 0
+
+
+def test_a_boolean_setting_of_the_recipe_reaches_the_pipeline(built, project):
+    config = spacy.util.load_config(project / "out/pipelines/en_tiny/config.cfg")
+    assert config["components"]["biomed_transformer"]["model"]["accents"] is False
 
 
 def test_a_second_build_runs_what_has_changed_and_no_more(built, project, monkeypatch):

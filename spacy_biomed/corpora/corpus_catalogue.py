@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from ..errors import BiomedError, add_hint
@@ -83,6 +84,20 @@ class CorpusEntry:
     def folder(self) -> str:
         """The folder of its files in `assets/`."""
         return self.of or self.name
+
+    def find_files(self, assets_dir: Path) -> Path:
+        """The folder of its files; `ddi2013` is found as well as `ddi_2013`.
+
+        Returns:
+            `assets_dir / folder` if there is no such folder.
+        """
+        named = assets_dir / self.folder
+        if named.is_dir() or not assets_dir.is_dir():
+            return named
+        names = {_normalise(name) for name in (self.folder, *self.aliases)}
+        return next(
+            (one for one in sorted(assets_dir.iterdir()) if _normalise(one.name) in names), named
+        )
 
 
 @cache

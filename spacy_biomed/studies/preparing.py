@@ -43,7 +43,7 @@ def prepare_corpora(
             continue
         output = find_folder(study, name, corpora_dir)
         own = assets_dir / (section.folder or "")
-        source = own if section.folder and own.is_dir() else assets_dir / entry.folder
+        source = own if section.folder and own.is_dir() else entry.find_files(assets_dir)
         folds = [""]
         if section.folds == GIVEN_FOLDS:
             folds = [path.name for path in source.glob("*") if path.name.isdecimal()]

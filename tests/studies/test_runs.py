@@ -171,7 +171,7 @@ def test_a_row_alone_has_its_own_epochs_of_each_corpus(read, corpora):
 
 def test_published_folds_are_prepared_each(read, tmp_path):
     for fold in ("1", "2", "3"):
-        folder = tmp_path / "assets" / "gad" / fold
+        folder = tmp_path / "assets" / "GAD" / fold  # as others write the name
         folder.mkdir(parents=True)
         (folder / "train.tsv").write_text("@GENE$ in @DISEASE$ .\t1\n" * 20)
         (folder / "test.tsv").write_text("@GENE$ not in @DISEASE$ .\t0\n")

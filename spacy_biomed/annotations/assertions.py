@@ -70,9 +70,7 @@ def list_assertions(doc: Doc) -> Iterator[tuple[int, int, Mapping[str, float]]]:
 def copy_assertions(source: Doc, target: Doc) -> bool:
     """Copy the assertions of a document to another with the same text; say whether there are any.
 
-    Args:
-        source: a document whose mentions need not be known.
-        target: a document.
+    The mentions of the source need not be known.
     """
     found = {_key(start, end): dict(stored) for start, end, stored in list_assertions(source)}
     get_user_data(target).update(found)

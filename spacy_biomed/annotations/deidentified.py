@@ -96,11 +96,9 @@ class Deidentified:
 
 
 def _move(offset: int, spans: Spans, others: Spans, *, to_end: bool) -> int:
-    """Map an offset to another text, in which `spans` are `others`.
+    """Map an offset to another text, in which disjoint `spans`, in order, are `others`.
 
-    Args:
-        spans: disjoint, in text order.
-        to_end: whether an offset inside a span becomes the end of the other span, or its start.
+    An offset inside a span becomes the start, or with `to_end` the end, of the other span.
     """
     # If two spans touch at the offset, both give the same result.
     index = bisect_right(spans, offset, key=lambda span: span[0]) - 1

@@ -20,9 +20,7 @@ _OF_ALL_LAYERS = frozenset({ANNOTATION_SCOPES, SOFT_LABELS_KEY})
 def copy_bare(doc: Doc, annotation_keys: Collection[str] = ()) -> Doc:
     """Copy a document's tokens, without annotation.
 
-    Args:
-        annotation_keys: keys of `doc.user_data` that are annotation, or the names in keys of
-            extensions; other keys are copied.
+    This is what `annotation_keys` are in `doc.user_data`, also as names of extensions.
     """
     tokens: Any = doc.to_array([ORTH, SPACY])  # words as ids, which spaCy's type hints do not allow
     bare = Doc(doc.vocab, words=tokens[:, 0], spaces=tokens[:, 1].astype(bool))
@@ -41,9 +39,7 @@ def copy_bare(doc: Doc, annotation_keys: Collection[str] = ()) -> Doc:
 def copy_classes(reader: TrainablePipe, source: Doc, target: Doc, prefix: str) -> bool:
     """Copy classes or a number of `doc.cats`, a marked pair and a teacher's probabilities.
 
-    Args:
-        reader: the component; if it has labels, only these are copied.
-        prefix: prefix for the names of the classes.
+    Of a component with labels only these are copied, with a prefix.
 
     Returns:
         whether any class, number or teacher's probabilities were copied.
@@ -57,11 +53,7 @@ def copy_classes(reader: TrainablePipe, source: Doc, target: Doc, prefix: str) -
 
 
 def copy_soft_labels(component: str, source: Doc, target: Doc) -> bool:
-    """Copy the probabilities of a component's teacher.
-
-    Returns:
-        whether there are any.
-    """
+    """Copy the probabilities of a component's teacher; give whether there are any."""
     taught = source.user_data.get(SOFT_LABELS_KEY, {}).get(component)
     if taught is not None:
         target.user_data[SOFT_LABELS_KEY] = {component: taught}

@@ -125,10 +125,7 @@ def _check_options(
 ) -> None:
     """Raise BiomedError if options do not go together.
 
-    Args:
-        scored: corpora to score.
-        is_mapped: whether there are options of `--corpora` without it.
-        unused: values of the options that `--advise` has no use for.
+    `is_mapped` says that options of `--corpora` are there without it; `unused` is not for --advise.
     """
     if len(scored) > 1 or (scored and (texts is not None or against is not None)):
         raise BiomedError(
@@ -156,12 +153,9 @@ def _measure_speed(
     output: Path | None,
     settings: dict[str, Any],
 ) -> None:
-    """Measure pipelines on texts, and print and write the figures.
+    """Measure one pipeline, or compare two, on texts, and print and write the figures.
 
-    Args:
-        pipelines: one, or two to compare.
-        texts: where `read` was read from.
-        settings: `repeats` and `threads`.
+    The texts were read from `texts`; settings are `repeats` and `threads`.
     """
     from ..evaluation.benchmark import count_parts, measure_pipelines, to_json
 

@@ -78,11 +78,7 @@ def check_no_filters(**filters: str | None) -> None:
 
 
 def select(entries: tuple[Entry, ...], **filters: str | None) -> list[Entry]:
-    """The entries whose fields equal the filters that are given; case does not matter.
-
-    Raises:
-        BiomedError: if no entry has a value; it names the values that entries have.
-    """
+    """The entries whose fields equal the filters that are given; case does not matter."""
     chosen = list(entries)
     for field, wanted in filters.items():
         if wanted is None:
@@ -111,8 +107,7 @@ def create_console() -> Console:
 def print_rows(headers: dict[str, dict[str, Any]], rows: list[list[str]]) -> None:
     """Print a table whose long cells are wrapped and never cut.
 
-    Args:
-        headers: title of each column to the keyword arguments of rich's `Table.add_column`.
+    `headers` are the titles of columns, with arguments of rich's `Table.add_column`.
     """
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for header, options in headers.items():

@@ -95,11 +95,7 @@ def run_and_show(
     console: Console,
     **options: Any,
 ) -> None:
-    """Run a study in its locked folder with a table of progress, and print the report.
-
-    Args:
-        options: of `run_study`.
-    """
+    """Run a study in its locked folder with a table of progress, and print the report."""
     from ..studies.report import FILES, MARKDOWN, OTHERS
     from ..studies.study import run_study
 

@@ -135,14 +135,7 @@ def _write_report(log: Path, output: Path, page: Path) -> None:
 
 
 def set_up_gpu(gpu_id: int) -> None:
-    """Make a GPU the current one.
-
-    Args:
-        gpu_id: its number; -1 for the CPU.
-
-    Raises:
-        BiomedError: if there is no such GPU.
-    """
+    """Make a GPU the current one; -1 is the CPU."""
     from ..pipeline.pipeline_loading import use_gpu
 
     use_gpu(gpu_id)

@@ -162,11 +162,7 @@ def convert_corpus(
 
 
 def create_pipeline(language: str) -> Language:
-    """Create the blank pipeline that makes tokens: the language with the project's tokenizer.
-
-    Raises:
-        BiomedError: if spaCy does not know the language.
-    """
+    """Create the blank pipeline that makes tokens: the language with the project's tokenizer."""
     try:
         nlp = spacy.blank(language)
     except ImportError:
@@ -214,8 +210,7 @@ def _choose_labels(
     """Rename labels of mentions, keep those that are wanted, and note them in each document.
 
     Returns:
-        the documents, and the labels of mentions that the corpus annotates: those that it is
-        published with, or that occur.
+        the documents, and the labels that the corpus annotates: published, or that occur.
     """
     annotated: frozenset[str] = frozenset()
     if entry is not None and entry.task in ("ner", "deidentification"):

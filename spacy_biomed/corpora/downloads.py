@@ -19,17 +19,12 @@ _ROOT = "."
 
 
 def download_corpus(entry: CorpusEntry, folder: Path) -> list[Path]:
-    """Download a corpus, or check the files that are there.
+    """Download a corpus to its folder, or check the files that are there.
 
-    Args:
-        folder: where the corpus belongs, such as `assets/NAME`.
+    Nothing is left of a download that fails, or whose files are not as published.
 
     Returns:
         the files and folders that were downloaded; empty if all were there, as published.
-
-    Raises:
-        BiomedError: if the corpus cannot be downloaded by a command, other files are in its place,
-            the download fails, or its files are not as published. Nothing is left of the download.
     """
     if entry.access == "ships":
         raise BiomedError(f"{entry.name}: comes with the project, in assets/{entry.name}/")

@@ -49,12 +49,7 @@ class LabelMap:
 
 
 def check_labels(labels: Iterable[str], found: Collection[str], where: str) -> None:
-    """Raise BiomedError if a label does not occur in a corpus.
-
-    Args:
-        found: the labels of the corpus.
-        where: the option that names the labels, for the message.
-    """
+    """Raise BiomedError if a corpus has no such label; `where` is the option that names it."""
     missing = [label for label in labels if label not in found]
     if missing:
         held = f"it has {escape(', '.join(sorted(found)), 300)}" if found else "it has no mentions"

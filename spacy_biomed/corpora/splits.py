@@ -61,14 +61,10 @@ def split_parts(
 
     Args:
         read: the documents by part; those of a corpus in one piece are under "all".
-        paths: the files or folders that each part was read from.
         part_ids: of a corpus in one piece, the ids of the documents of each part but train.
 
     Returns:
         the documents of each part, and the names of the parts that were drawn.
-
-    Raises:
-        BiomedError: if a part has another name.
     """
     if set(read) == {WHOLE} and part_ids:
         part_of = {id: part for part, ids in part_ids.items() for id in ids}
@@ -127,11 +123,7 @@ def split_documents(
 
 
 def drop_repeats(parts: dict[str, list[Document]]) -> dict[str, int]:
-    """Take out of each part the documents whose text is also in a part before it.
-
-    Returns:
-        the number of documents taken out of each part.
-    """
+    """Take out of each part the documents whose text is in a part before it, and count them."""
     seen: set[str] = set()
     dropped = {}
     for part, documents in parts.items():

@@ -42,11 +42,7 @@ class LinearTokenizer(Tokenizer):
     """
 
     def __call__(self, string: str) -> Doc:
-        """Tokenize a text.
-
-        Args:
-            string: up to 2**30 characters.
-        """
+        """Tokenize a text of up to 2**30 characters."""
         if _LONG_RUN.search(string) is None:
             return super().__call__(string)
         parts = []

@@ -23,14 +23,7 @@ SHARED_WORDS = "pairs of mentions that share words"
 def cut_documents(
     parts: Mapping[str, Sequence[Document]], language: str, *, sentences: bool, pairs: str
 ) -> dict[str, list[Document]]:
-    """Cut the documents of each part into sentences, and these into pairs of mentions.
-
-    Args:
-        language, pairs: as in `cut_sentences` and `parse_pairs`; "" for no pairs.
-
-    Raises:
-        BiomedError: as they do, and `mark_pairs`.
-    """
+    """Cut the documents of each part into sentences, and these into pairs of mentions."""
     cut = {part: list(documents) for part, documents in parts.items()}
     if sentences:
         for part, documents in cut.items():
@@ -47,13 +40,7 @@ def cut_sentences(document: Document, language: str) -> list[Document]:
 
     No mention is cut: the sentences that it touches are one. A relation stays where both its
     arguments are. The parts have the id of the document, "_s" and their number, from 0, and are
-    `part_of` it.
-
-    Args:
-        language: of the text, one of `NOTE_LANGUAGES` where the source has no sentences.
-
-    Raises:
-        BiomedError: if the document has an annotation of the whole text, such as classes.
+    `part_of` it. An annotation of the whole text, such as classes, is refused.
     """
     whole = {"classes": document.cats, "pairs": document.pair, "answers": document.answers}
     for name, value in whole.items():
@@ -123,11 +110,7 @@ def _copy_part(document: Document, number: int, start: int, end: int) -> Documen
 
 
 def parse_pairs(pairs: str) -> frozenset[frozenset[str]] | None:
-    """Read the types that `--pairs` names, as in `CHEMICAL+GENE`; None for all.
-
-    Raises:
-        BiomedError: if it names none.
-    """
+    """Read the types that `--pairs` names, as in `CHEMICAL+GENE`; None for all."""
     if pairs == ALL:
         return None
     types = [[one.strip() for one in pair.split("+")] for pair in pairs.split(",")]
@@ -144,13 +127,7 @@ def mark_pairs(
     So Peng et al. (2019, "Transfer Learning in Biomedical Natural Language Processing") prepare
     ChemProt, DDI and i2b2 2010. A pair with two relations gives two texts. A discontinuous mention
     is where its first fragment is. Two mentions that share words have one tag, if corpora have one
-    for their types, and are left out otherwise.
-
-    Args:
-        types: of the two mentions, in any order; None for all.
-
-    Raises:
-        BiomedError: if relations are not annotated.
+    for their types, and are left out otherwise. `types` are those of the two, in any order.
     """
     if document.relations is None:
         raise BiomedError(

@@ -18,8 +18,7 @@ SUFFIXES = (".ann", ".json", ".tsv", ".txt", ".xml")
 def unpacking(entry: CorpusEntry | None, source: Path) -> Iterator[Path]:
     """Find the folder with the files of a corpus, in a zip file where the folder has only that.
 
-    Raises:
-        BiomedError: if the zip file is damaged; errors inside name its files as in the zip file.
+    Errors inside name its files as in the zip file.
     """
     first = next((path for paths in entry.splits.values() for path in paths), "") if entry else ""
     archives = sorted(source.glob("*.zip")) if first and not (source / first).exists() else []

@@ -18,9 +18,6 @@ def fold_accents(tokenizer: WordPieceTokenizer, name: str) -> WordPieceTokenizer
     vocabularies are learned from the most frequent pieces on; the others are no longer used. No id
     changes, so that the encoder stays as it is.
 
-    Args:
-        name: of the encoder, for the message.
-
     Raises:
         BiomedError: if the tokenizer is not BERT's with WordPiece.
     """

@@ -28,12 +28,7 @@ def check_casing(tokenizer: Tokenizer, source: str, *, cased: bool | None = None
     It must not remove accents either, if the vocabulary has words with them.
 
     Args:
-        tokenizer: of the encoder.
-        source: directory or hub id, for the message.
         cased: whether the encoder is cased, by the catalogue; by default its vocabulary tells.
-
-    Raises:
-        BiomedError: if it does not.
     """
     lowers = lowercases(tokenizer)
     words = [word for word in tokenizer.get_vocab() if not _SPECIAL.fullmatch(word)]
@@ -60,11 +55,7 @@ def check_casing(tokenizer: Tokenizer, source: str, *, cased: bool | None = None
 
 
 def share_of_unknown(tokenizer: Tokenizer, words: Counter[str]) -> float:
-    """The share of words that the unknown token stands for, at least in part.
-
-    Args:
-        words: how often each word occurs.
-    """
+    """The share of counted words that the unknown token stands for, at least in part."""
     unknown = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "")
     if unknown is None or not words:
         return 0.0

@@ -18,8 +18,7 @@ def create_encoder_model(
 ) -> Model[list[Doc], EncodedBatch]:
     """A model whose shim computes; the settings say how it reads documents.
 
-    Args:
-        functions: `forward` and `init` of the model.
+    The functions are `forward` and `init` of the model.
     """
     forward, init = functions
     attrs = {**settings, "replace_listener_cfg": refuse_replacement}

@@ -24,14 +24,7 @@ def is_finite(values: FloatsXd | torch.Tensor) -> bool:
 
 
 def check_scores(scores: FloatsXd | torch.Tensor, what: str) -> None:
-    """Check the scores of a batch, an array or a tensor of any shape.
-
-    Args:
-        what: the component that gives them, for the message.
-
-    Raises:
-        DamagedPipelineError: if a number is infinite or not a number.
-    """
+    """Raise DamagedPipelineError if a score of the component `what` is not a finite number."""
     if not is_finite(scores):
         raise DamagedPipelineError(
             f"{what} gives scores that are not finite numbers, since the weights of the pipeline "
@@ -40,11 +33,7 @@ def check_scores(scores: FloatsXd | torch.Tensor, what: str) -> None:
 
 
 def check_weights(weights: Iterable[tuple[str, FloatsXd | torch.Tensor]], what: object) -> None:
-    """Check arrays or tensors by name.
-
-    Raises:
-        DamagedPipelineError: if a number is infinite or not a number.
-    """
+    """Raise DamagedPipelineError if a weight, an array or a tensor by name, is not finite."""
     for name, weight in weights:
         if not is_finite(weight):
             raise DamagedPipelineError(
@@ -54,11 +43,7 @@ def check_weights(weights: Iterable[tuple[str, FloatsXd | torch.Tensor]], what: 
 
 
 def check_layers(model: Model, what: str) -> None:
-    """Check that a model that was loaded has all its weights, or none yet.
-
-    Raises:
-        DamagedPipelineError: if one is missing, infinite or not a number.
-    """
+    """Raise DamagedPipelineError if a loaded model lacks some of its weights, but not all."""
     places = [(node, name) for node in model.walk() for name in node.param_names]
     missing = [f"{name} of {node.name}" for node, name in places if not node.has_param(name)]
     if len(missing) == len(places):

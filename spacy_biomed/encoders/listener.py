@@ -111,14 +111,9 @@ def sizing(model: Model) -> Iterator[None]:
 
 
 def refuse_replacement(encoder: dict[str, object], listener: dict[str, object]) -> NoReturn:
-    """The model for spaCy's `nlp.replace_listeners`, which gives a head a copy of the encoder.
+    """Refuse spaCy's `nlp.replace_listeners`, which gives a head a copy of the encoder.
 
-    Args:
-        encoder, listener: config of both models.
-
-    Raises:
-        BiomedError: always. A head's model cannot contain an encoder: it would not be trained,
-            saved or run like a layer.
+    A head's model cannot contain an encoder: it would not be trained, saved or run like a layer.
     """
     raise BiomedError(
         "a head cannot have a copy of its encoder inside (replace_listeners): put a second encoder "
@@ -162,11 +157,7 @@ def _read(
 
 
 def _encode(model: EncoderListener, docs: list[Doc]) -> EncodedBatch:
-    """Encode documents that have no encoding, without storing it on them.
-
-    Raises:
-        BiomedError: if there is no encoder.
-    """
+    """Encode documents that have no encoding, without storing it on them."""
     if model.encoder is None or not model.encoder.has_dim("nO"):
         raise BiomedError(
             "a document has no encoding, and no encoder comes before the head that needs one: add "

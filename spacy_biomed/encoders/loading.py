@@ -159,14 +159,10 @@ def _find_lower_case(source: str, where: dict[str, object]) -> bool | None:
 
 
 def read_config(source: str | Path, revision: str | None = None) -> PretrainedConfig:
-    """Read an encoder's config.json.
+    """Read the config.json of a directory, or of a hub id with its revision.
 
-    Args:
-        source, revision: directory, or hub id with its revision. A directory is never looked up on
-            the hub.
-
-    Raises:
-        BiomedError: for an encoder that needs custom Python code, which is never run.
+    A directory is never looked up on the hub. An encoder that needs custom Python code, which is
+    never run, is refused.
     """
     from transformers import AutoConfig, PretrainedConfig
 
@@ -217,11 +213,6 @@ def read_weights(
 ) -> tuple[PreTrainedModel, list[str]]:
     """Load a model from a safetensors checkpoint: `kind.from_pretrained` without its dangers.
 
-    Args:
-        kind: a class of transformers, such as AutoModel.
-        source, config: directory or hub id, and the result of `read_config` for it.
-        settings: other arguments of `from_pretrained`.
-
     Returns:
         the model, in fp32, and the names of the tensors of its head that the checkpoint lacks,
         which are random.
@@ -269,17 +260,14 @@ def check_tensors(
 ) -> list[str]:
     """Check that a checkpoint has the tensors of the encoder that config.json describes.
 
+    The pooling layer and heads may have tensors in excess.
+
     Args:
-        model: the encoder, perhaps with a head.
         source: directory or hub id, for messages.
         found: names that the model lacked and that it has no place for, as `from_pretrained` tells.
 
     Returns:
         the names of the tensors of the head that the checkpoint lacks.
-
-    Raises:
-        DamagedPipelineError: if a tensor of the encoder is missing or has no place. The pooling
-            layer and heads may have tensors in excess.
     """
     layers = {name for name, _ in model.base_model.named_children()} - {"pooler"}
     prefix = f"{model.base_model_prefix}."
@@ -307,9 +295,7 @@ def _is_of_pooler(name: str, prefix: str) -> bool:
 def fetch_encoder(source: str, revision: str | None, weights: str) -> str:
     """A local directory with an encoder's files; the hub's are downloaded to its cache first.
 
-    Args:
-        source, revision: as returned by `locate`.
-        weights: pattern for the names of the files with its weights.
+    `locate` gives source and revision. `weights` is a pattern for the names of files with weights.
     """
     if Path(source).is_dir():
         return source
@@ -467,11 +453,7 @@ def save_encoder(path: Path, tokenizer: WordPieceTokenizer, model: PreTrainedMod
 
 
 def load_directory(path: Path) -> tuple[WordPieceTokenizer, PreTrainedModel]:
-    """Read an encoder written by `save_encoder`.
-
-    Raises:
-        BiomedError: if it was replaced by something that needs code, or is a pickle.
-    """
+    """Read an encoder written by `save_encoder`; refuse one that needs code, or is a pickle."""
     from transformers import AutoModel
 
     with without_warnings():

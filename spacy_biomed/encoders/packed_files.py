@@ -12,15 +12,7 @@ from ..errors import BiomedError
 def unpack_files(data: bytes, names: Collection[str]) -> dict[str, bytes]:
     """Read the output of an encoder's `to_bytes`: the content of its files by name.
 
-    Args:
-        data: MessagePack.
-        names: the files of an encoder. Other names are refused.
-
-    Returns:
-        all files, or none for an encoder that was not loaded.
-
-    Raises:
-        BiomedError: if the bytes contain anything else.
+    There are all files with these names and no others, or none for an encoder that was not loaded.
     """
     try:
         files = srsly.msgpack_loads(data)

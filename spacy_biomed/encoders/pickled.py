@@ -48,15 +48,8 @@ def read_pickled_classifier(
 ) -> tuple[PreTrainedModel, list[str]]:
     """Read a model with its head from a pytorch_model.bin.
 
-    Args:
-        kind: a class of transformers, such as AutoModelForTokenClassification.
-        source, revision: as returned by `encoders.loading.locate`.
-
     Returns:
         the model, and the names of the weights missing from the checkpoint, which are random.
-
-    Raises:
-        BiomedError: if the pickle contains anything but numbers.
     """
     folder = fetch_encoder(source, revision, PICKLES)
     return _read(kind, folder, read_config(folder))

@@ -95,9 +95,6 @@ def load_classifier(name: str, revision: str | None = None) -> PublishedClassifi
 
     If the weights are a pickle, only numbers are read from it.
 
-    Args:
-        name, revision: as in `encoders.loading.load_pretrained`.
-
     Raises:
         BiomedError: if it is not available or cannot be read, if it is not such a classifier, if
             its layers are unknown, or if it predicts a number and not classes.

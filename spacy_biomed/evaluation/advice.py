@@ -48,16 +48,10 @@ def find_fastest(
     The trainable pipeline beside a compressed one is tried too, if PyTorch is installed.
 
     Args:
-        pipeline: directory or package.
         texts: to annotate; each way takes about three seconds, or as long as all texts take.
-        processors: that may be used.
-        progress: called before each way, with its description.
 
     Returns:
         the ways by their speed, the fastest first.
-
-    Raises:
-        BiomedError: if the pipeline cannot be loaded, or fails in every way.
     """
     exported = any(hasattr(pipe, "engine") for _, pipe in load_pipeline(pipeline).pipeline)
 

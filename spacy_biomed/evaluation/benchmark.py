@@ -203,16 +203,8 @@ def measure_first_sentence(
 ) -> tuple[float, float]:
     """Start a process, load a pipeline in it and annotate a sentence.
 
-    Args:
-        pipeline: directory or installed package.
-        environment: environment variables to set.
-        code: Python file with what the pipeline needs.
-
     Returns:
         seconds of `spacy.load`, and seconds from the process's start to the annotation.
-
-    Raises:
-        WorkerFailed: if the pipeline cannot be loaded or fails.
     """
     with start_worker(MEASURES_PIPELINE, environment) as worker:
         load_seconds = worker.ask("load", pipeline=pipeline, text=SENTENCE, code=code)

@@ -66,16 +66,9 @@ def measure_corpora(
     here exact matches come first.
 
     Args:
-        nlp: a pipeline that finds entities.
-        corpora: folders of converted corpora, as `find_corpora` returns them.
         label_maps: labels of a corpus to labels of the pipeline, by the name of its folder.
         trained_on: .spacy files that the pipeline was trained on, to score seen and unseen
             mentions apart.
-        progress: called with the name of each corpus before it is measured.
-
-    Raises:
-        BiomedError: if the pipeline finds no entities, if a map is of no corpus or no label of it,
-            if a file is missing or damaged, or if there is nothing to score.
     """
     known = frozenset(list_finders(nlp, None, None).labels)
     if not known:
@@ -105,11 +98,7 @@ def measure_corpora(
 
 
 def find_corpora(folder: Path) -> list[Path]:
-    """The converted corpora with a test part in a folder, sorted by name.
-
-    Raises:
-        BiomedError: if there are none.
-    """
+    """The converted corpora with a test part in a folder, sorted by name."""
     found = sorted(test.parent for test in folder.glob("*/test.spacy"))
     found = [corpus for corpus in found if (corpus / "corpus.json").is_file()]
     if not found:
@@ -121,11 +110,7 @@ def find_corpora(folder: Path) -> list[Path]:
 
 
 def parse_label_maps(pairs: Sequence[str]) -> dict[str, LabelMap]:
-    """Read `CORPUS:LABEL=NAME`, with label and name as in `parse_label_map`.
-
-    Raises:
-        BiomedError: if a pair has no corpus, or its label is not mapped as there.
-    """
+    """Read `CORPUS:LABEL=NAME`, with label and name as in `parse_label_map`."""
     by_corpus: dict[str, list[str]] = {}
     for pair in pairs:
         corpus, colon, mapped = pair.partition(":")
@@ -138,14 +123,7 @@ def parse_label_maps(pairs: Sequence[str]) -> dict[str, LabelMap]:
 
 
 def match_leniently(gold: set[Mention], predicted: set[Mention]) -> set[Mention]:
-    """Replace predictions by the gold mentions that they match leniently.
-
-    Args:
-        gold, predicted: first character, end (exclusive) and label of each mention.
-
-    Returns:
-        as many mentions as are predicted.
-    """
+    """Replace predictions by the gold mentions that they match leniently, if any."""
     free, matched = gold - predicted, gold & predicted
     for start, end, label in sorted(predicted - gold):
         near = [(start + i, end + j, label) for i in (-1, 0, 1) for j in (-1, 0, 1)]

@@ -214,12 +214,7 @@ class ErrorAnalysis:
         self._most = most_passages
 
     def add(self, reference: Doc, predicted: Sequence[Doc], spans_key: str | None = None) -> None:
-        """Count a document; nothing if its layer is not annotated.
-
-        Args:
-            reference: with the gold mentions.
-            predicted: the same text from each pipeline.
-        """
+        """Count a document and the same text from each pipeline; nothing if it lacks the layer."""
         by_system, gold = [], set[Mention]()
         for doc, system in zip(predicted, self.systems, strict=True):
             compared = compare_mentions(Example(doc, reference), spans_key)
@@ -281,11 +276,9 @@ class ErrorAnalysis:
             self.passages.append(Passage(document, kinds, labels, views))
 
     def render(self, title: str, *, with_text: bool = True, test: str = "") -> str:
-        """The page, as HTML without anything from elsewhere.
+        """The page, as HTML without anything from elsewhere, and without texts if so wanted.
 
-        Args:
-            with_text: whether it has the sentences and the texts of mentions.
-            test: a line about the paired test of two pipelines.
+        `test` is a line about the paired test of two pipelines.
         """
         environment = Environment(
             loader=PackageLoader(__package__, "."),

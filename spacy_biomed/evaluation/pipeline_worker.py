@@ -18,23 +18,14 @@ Item = TypeVar("Item")
 
 
 class PipelineWorker:
-    """Measures one pipeline.
-
-    Attributes:
-        nlp: the pipeline, set by `load`.
-        texts, batch_size: texts to annotate, and batch size of `nlp.pipe`; set by `read`.
-    """
+    """Measures the pipeline that `load` sets, on the texts and the batch size that `read` sets."""
 
     nlp: Language
     texts: list[str]
     batch_size: int
 
     def load(self, pipeline: str, text: str, code: str | None = None) -> float:
-        """Load a pipeline and annotate a text.
-
-        Returns:
-            seconds for loading, without the import of spaCy.
-        """
+        """Load a pipeline and annotate a text; give the seconds for loading."""
         from ..pipeline.pipeline_loading import load_pipeline
 
         start = time.perf_counter()
@@ -44,11 +35,7 @@ class PipelineWorker:
         return seconds
 
     def read(self, texts: list[str], batch_size: int | None) -> dict[str, object]:
-        """Set the texts.
-
-        Returns:
-            words (tokens of the pipeline's tokenizer), batch_size, disk_bytes, components, engines.
-        """
+        """Set the texts, and describe them and the pipeline."""
         self.texts = texts
         self.batch_size = batch_size or self.nlp.batch_size
         path = self.nlp.path

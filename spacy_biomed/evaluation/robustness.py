@@ -85,13 +85,7 @@ def measure_robustness(
     """Score a pipeline on changed texts.
 
     Args:
-        nlp: a pipeline with `biomed_ner`, or one that de-identifies.
         references: documents with gold mentions in `doc.ents`, such as a test part.
-        changes: names of changes.
-        progress: called with the name of each change before it is measured.
-
-    Raises:
-        BiomedError: if the pipeline finds no entities, or no document has gold mentions.
     """
     references = [doc for doc in references if doc.has_annotation("ENT_IOB")]
     if not references:

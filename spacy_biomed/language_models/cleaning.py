@@ -82,14 +82,7 @@ class Candidate:
 
 
 class Sifter:
-    """Processes a document independently of other documents: all steps except deduplication.
-
-    Attributes:
-        settings: how to clean.
-
-    Raises:
-        BiomedError: if the language is unknown or a package is not installed.
-    """
+    """Processes a document independently of other documents: all steps except deduplication."""
 
     def __init__(self, settings: CleaningSettings):
         limits = settings.thresholds
@@ -135,13 +128,7 @@ class Sifter:
 
 @dataclass
 class Deduplicator:
-    """Removes duplicates from candidates, and counts everything for one source.
-
-    Attributes:
-        index: the texts seen so far.
-        source: number of the source.
-        account: the counts.
-    """
+    """Removes duplicates from candidates, and counts everything for one source, by its number."""
 
     index: DuplicateIndex
     source: int
@@ -308,11 +295,7 @@ def open_sifter(
 
 
 def _sift_in(pool: ProcessPool, most: int, texts: Iterable[str]) -> Iterator[Candidate]:
-    """Make candidates in a pool.
-
-    Args:
-        most: maximum number of waiting batches, so that the corpus is never in memory.
-    """
+    """Make candidates in a pool; at most so many batches wait, to keep a corpus out of memory."""
     batches = minibatch(texts, _BATCH)
     try:
         for candidates in submit_ahead(lambda some: pool.submit("sift", texts=some), batches, most):

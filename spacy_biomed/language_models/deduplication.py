@@ -32,14 +32,11 @@ _TOKEN = re.compile(r"\w+|[+<>=±≤≥%]")
 
 
 def normalize(text: str) -> str:
-    """Normalise a text, so that duplicates become equal.
+    """Normalise a text to words in lower case and signs, so that duplicates become equal.
 
     Case, accents (often missing in old files and in capitals), kinds of white space, compatibility
     characters such as ligatures (Unicode's NFKD) and punctuation are ignored. Digits and the signs
     + < > = ± ≤ ≥ % are kept: results that differ only in these are different results.
-
-    Returns:
-        the words in lower case and the signs, separated by single spaces.
     """
     text = text.casefold()
     if not text.isascii():
@@ -86,12 +83,6 @@ class Sketcher:
     """Makes sketches: MinHash with banding (Leskovec et al., "Mining of Massive Datasets", ch. 3).
 
     datasketch computes the signatures and chooses number and size of the bands (`choose_bands`).
-
-    Attributes:
-        settings: the definition of near duplicates.
-
-    Raises:
-        BiomedError: if datasketch is not installed.
     """
 
     def __init__(self, settings: NearDuplicates):
@@ -106,14 +97,7 @@ class Sketcher:
         self._empty = MinHash(num_perm=settings.permutations, hashfunc=crc32)
 
     def sketch(self, text: str) -> Sketch | None:
-        """Make the sketch of a document.
-
-        Args:
-            text: normalised text.
-
-        Returns:
-            None if the text is shorter than a shingle.
-        """
+        """Make the sketch of a normalised text; None if it is shorter than a shingle."""
         words = text.encode().split()
         count = len(words) - self.shingle_words + 1
         if count < 1:
@@ -143,14 +127,10 @@ def choose_bands(similarity: float, permutations: int) -> tuple[int, int]:
 
 
 class DuplicateIndex:
-    """The index of earlier texts, in an SQLite file, so that memory does not grow.
+    """The index of earlier texts, in a temporary SQLite file, so that memory does not grow.
 
     Sources are numbered in their order. Texts are identified by hashes of 64 bits: of n different
     texts, about n²/2⁶⁵ are wrongly found to be duplicates, 0.03 of a billion.
-
-    Attributes:
-        path: file to create; it can be deleted afterwards.
-        similarity: minimum similarity of near duplicates.
     """
 
     def __init__(self, path: Path, similarity: float):
@@ -165,13 +145,10 @@ class DuplicateIndex:
     def last_source(
         self, kind: Literal["sentence", "document"], key: int, source: int
     ) -> int | None:
-        """Return the source of the last text with this key, and store `source` as the new one.
+        """The source of the last text with this key, if any; `source` is stored as the new one.
 
         So a text that occurs twice in a source, and once in an earlier source, counts once as a
         duplicate of the earlier source and once as a duplicate in the same source.
-
-        Returns:
-            None if there is no such text.
         """
         row = self.connection.execute(f"SELECT source FROM {kind} WHERE key = ?", (key,)).fetchone()
         if row is None or row[0] != source:
@@ -179,13 +156,7 @@ class DuplicateIndex:
         return None if row is None else row[0]
 
     def find_near(self, sketch: Sketch, source: int) -> int | None:
-        """The source of a near duplicate among the added documents, `source` if it has one.
-
-        Only documents that are kept should be added.
-
-        Returns:
-            None if there is no near duplicate.
-        """
+        """The source of a near duplicate that was added, `source` if it has one; else None."""
         candidates: set[int] = set()
         for band in sketch.bands:
             query = "SELECT id FROM band WHERE key = ? LIMIT ?"

@@ -41,14 +41,7 @@ def distill(recipe: DistillationRecipe, console: Console | None = None) -> RunRe
 def prepare_models(
     recipe: DistillationRecipe, state: PartialState
 ) -> tuple[WordPieceTokenizer, PreTrainedModel, PreTrainedModel, Objective]:
-    """Load or create the models and the objective of a recipe.
-
-    Returns:
-        the student's tokenizer, the student, the teacher, and the objective.
-
-    Raises:
-        BiomedError: if one of them cannot be loaded, or they do not fit together.
-    """
+    """Load or create the student's tokenizer, the student, the teacher and the objective."""
     on_cpu = state.device.type == "cpu"
     tokenizer, teacher, has_new_head = load_language_model(
         recipe.teacher.name, recipe.teacher.revision, on_cpu=on_cpu
@@ -75,18 +68,9 @@ def prepare_student(
     *,
     on_cpu: bool = False,
 ) -> tuple[WordPieceTokenizer, PreTrainedModel]:
-    """Load or create the untrained student of a recipe.
+    """Load or create the untrained student of a recipe, and its tokenizer.
 
-    Args:
-        tokenizer, teacher: the teacher's.
-        on_cpu: whether it will be trained on a CPU.
-
-    Returns:
-        the student's tokenizer, and the student.
-
-    Raises:
-        BiomedError: if the student cannot be loaded or created, or if its vocabulary is not the
-            teacher's.
+    The tokenizer that is given is the teacher's, whose vocabulary the student must have.
     """
     section = recipe.student
     if section.name is not None:
@@ -160,10 +144,6 @@ def _check_logits(
 
 
 def logits_setting(objective: Objective) -> str:
-    """The name of the setting with the weight of the term with the teacher's distributions.
-
-    Args:
-        objective: an objective with exactly one such term.
-    """
+    """The setting with the weight of the objective's one term with the teacher's distributions."""
     [term] = objective.weights.keys() & {"soft_mlm", "output"}
     return f"{term}_weight"

@@ -130,11 +130,6 @@ class ModelView(RowSelection):
     """Captures the outputs of a model's forward pass that an objective compares.
 
     It captures those of a call of the model with `arguments` within the context of a selection.
-
-    Attributes:
-        model: a model for masked language modelling.
-        needs: the objective's needs.
-        arguments: keyword arguments for calls of the model.
     """
 
     def __init__(self, model: PreTrainedModel, needs: Needs):
@@ -149,11 +144,7 @@ class ModelView(RowSelection):
         super().__init__(model)
 
     def outputs(self, logits: Tensor) -> Outputs:
-        """Return and forget the outputs of the last call.
-
-        Args:
-            logits: (positions, vocabulary), of that call.
-        """
+        """Return and forget the outputs of the last call; its logits are (positions, words)."""
         kept, self._kept = self._kept, Outputs()
         kept.logits = logits
         return kept

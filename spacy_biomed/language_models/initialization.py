@@ -20,11 +20,7 @@ ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")
 def create_language_model(
     config: PretrainedConfig, *, seed: int, on_cpu: bool = False
 ) -> PreTrainedModel:
-    """Create a model for masked language modelling with random weights.
-
-    Args:
-        on_cpu: whether it will be trained on a CPU.
-    """
+    """Create a model for masked language modelling with random weights."""
     import torch
     from transformers import AutoModelForMaskedLM
 
@@ -113,14 +109,7 @@ def load_language_model(
 
 
 def check_positions(recipe: TrainingRecipe, model: PreTrainedModel, called: str) -> None:
-    """Check that a model has positions for the recipe's sequences.
-
-    Args:
-        called: what the model is called in the message, such as "teacher".
-
-    Raises:
-        BiomedError: if it has too few.
-    """
+    """Refuse a model, such as the "teacher", with fewer positions than the recipe's sequences."""
     positions = max_sequence_length(model.base_model)
     if recipe.packing.length > positions:
         raise recipe.error(

@@ -45,13 +45,9 @@ class Masking:
     The mask token replaces 80% of the chosen pieces, and a random piece 10%; the other 10% stay.
 
     Attributes:
-        tokenizer: the tokenizer of the sequences, with a mask token.
         probability: probability of a piece to be chosen.
         whole_words: choose whole words with all their pieces, instead of pieces.
         seed: seed of the masks, together with the places of sequences.
-
-    Raises:
-        ValueError: if the tokenizer has no mask token.
     """
 
     def __init__(
@@ -110,8 +106,8 @@ class Masking:
         """Pad sequences.
 
         Returns:
-            ids with special tokens and padding; whether each is the first piece of a word; whether
-            each is part of a sequence. All are (sequences, length).
+            (sequences, length) each: ids with special tokens and padding; whether each is the first
+            piece of a word; whether each is part of a sequence.
         """
         before, after = len(self.prefix), len(self.suffix)
         columns = np.arange(before + int(lengths.max(initial=0)) + after)

@@ -60,10 +60,9 @@ class Sequence:
 
 
 class PackedText:
-    """Sequences on disk; `text[i]` reads a sequence.
+    """Sequences in a directory; `text[i]` reads a sequence.
 
     Attributes:
-        directory: where the sequences are stored.
         documents: number of documents with at least one word piece.
         pieces: number of word pieces of all documents, without separators.
     """
@@ -104,9 +103,6 @@ def prepare_text(
 
     Returns:
         the training text and the validation text.
-
-    Raises:
-        BiomedError: if the text cannot be read, or no document is left for training or validation.
     """
     place = cache / fingerprint(recipe, tokenizer)
     if not (place / _SIGN).is_file():
@@ -152,12 +148,9 @@ def _hash_file(path: Path, size: int, changed: int) -> bytes:
 
 
 def set_aside(documents: Iterable[str], count: int, seed: int) -> tuple[Iterator[str], list[str]]:
-    """Set random documents aside for another purpose, each with the same probability.
+    """Set `count` random documents aside for another purpose, each with the same probability.
 
-    Args:
-        documents: any number of documents, read once; at most `count` of them are in memory.
-        count: number of documents to set aside.
-        seed: seed of the choice.
+    The documents are read once, and at most `count` of them are in memory.
 
     Returns:
         the other documents, in nearly the same order; and a list, which contains the chosen
@@ -190,13 +183,9 @@ def pack_documents(
     """Tokenize documents and write them as sequences; see the docstring of this module.
 
     Args:
-        directory: an existing directory to write to.
         length: word pieces of the longest sequence, special tokens included.
         across_documents: whether a sequence may have several documents.
         progress: called with the number of documents tokenized since the last call.
-
-    Raises:
-        BiomedError: if the special tokens leave no room for word pieces.
     """
     capacity = length - len(tokenizer.prefix) - len(tokenizer.suffix)
     if capacity < 1:
@@ -241,11 +230,7 @@ def _encode(
 
 
 def _word_starts(words: list[int | None]) -> np.ndarray:
-    """Whether each piece of a document is the first of a word: (pieces,).
-
-    Args:
-        words: the number of each piece's word; None for special tokens, also those in a text.
-    """
+    """Whether each piece of a document is the first of a word: (pieces,), by the words' numbers."""
     numbers = np.array([-1 if word is None else word for word in words])
     return np.append(True, (numbers[1:] != numbers[:-1]) | (numbers[1:] < 0))
 

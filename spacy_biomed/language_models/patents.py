@@ -22,15 +22,7 @@ def is_patent(row: dict[str, object]) -> bool:
 
 
 def read_patent(row: dict[str, object], place: str) -> Iterator[str]:
-    """Yield the text of a patent in each of its languages; nothing if it is not of medicine.
-
-    Args:
-        row: the patent.
-        place: file and line, for messages.
-
-    Raises:
-        BiomedError: if a field has another form.
-    """
+    """Yield the text of a patent in each of its languages; nothing if it is not of medicine."""
     codes = [code for name in _CODES for code in _read_list(row, name, "code", place)]
     if not any(code.startswith(MEDICAL_CODES) for code in codes):
         return

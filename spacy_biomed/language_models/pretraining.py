@@ -62,14 +62,7 @@ def pretrain(recipe: PretrainingRecipe, console: Console | None = None) -> RunRe
 def prepare_model(
     recipe: PretrainingRecipe, state: PartialState, console: Console | None = None
 ) -> tuple[WordPieceTokenizer, PreTrainedModel, str]:
-    """Load or create the untrained model of a recipe.
-
-    Returns:
-        the tokenizer, the model, and a description of its origin for the model card.
-
-    Raises:
-        BiomedError: if it cannot be loaded, or has too few positions for the recipe's sequences.
-    """
+    """Load or create the tokenizer and the untrained model, and describe where it is from."""
     on_cpu = state.device.type == "cpu"
     encoder = recipe.encoder
     if not isinstance(encoder, Existing):
@@ -97,9 +90,6 @@ def prepare_vocabulary(
     It is learned from the training text, including documents set aside for validation, or from the
     text of [vocabulary]. This is done once: a later run of the same recipe reads it from the run's
     folder.
-
-    Raises:
-        BiomedError: if it cannot be loaded or learned, or has no mask token.
     """
     section = recipe.vocabulary
     if isinstance(section, Existing):

@@ -165,12 +165,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def counting(what: str, unit: str, console: Console | None) -> Iterator[Callable[[int], None]]:
-    """Show a count during a task of unknown length, within the context.
-
-    Args:
-        what: description of the task.
-        unit: of the count.
-        console: where to show it, if it is a terminal; None for nowhere.
+    """Show a count during a task of unknown length within the context, in a terminal.
 
     Yields:
         a function to call with the increase of the count.

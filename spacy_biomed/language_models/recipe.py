@@ -74,11 +74,7 @@ class Existing(Section):
 
 
 class LearnedVocabulary(Section):
-    """[vocabulary]: a vocabulary learned from text; see `vocabulary.py`.
-
-    Attributes:
-        paths: files or folders to learn it from; None for the training text.
-    """
+    """[vocabulary]: a vocabulary learned from text, or from the training text (`vocabulary.py`)."""
 
     kind: Literal["bpe", "wordpiece"]
     size: PositiveInt

@@ -83,11 +83,7 @@ class RunReport:
 
 
 def start_processes(recipe: TrainingRecipe) -> PartialState:
-    """Join the processes started by `torchrun` or `accelerate launch`, if there are any.
-
-    Raises:
-        BiomedError: if [training] does not fit transformers or the number of processes.
-    """
+    """Join the processes started by `torchrun` or `accelerate launch`, if there are any."""
     check_arguments(recipe)
     use_cpu = recipe.training.arguments.get("use_cpu", not torch.cuda.is_available())
     state = PartialState(cpu=use_cpu, timeout=_PATIENCE)
@@ -99,15 +95,9 @@ def start_processes(recipe: TrainingRecipe) -> PartialState:
 
 @contextmanager
 def open_run(recipe: TrainingRecipe, state: PartialState) -> Iterator[Path | None]:
-    """Create the run's folder, and a directory for the encoder.
+    """Create the run's folder, and a directory for the encoder, which only the main process gets.
 
     The directory becomes the recipe's output when the context is left without an error.
-
-    Yields:
-        the directory for the encoder; None in processes other than the main process.
-
-    Raises:
-        BiomedError: if the output cannot be written or would replace something else.
     """
     if not state.is_main_process:
         yield None
@@ -131,17 +121,9 @@ def claim_text(
     state: PartialState,
     console: Console | None = None,
 ) -> tuple[PackedText, PackedText]:
-    """Pack the text of a recipe, in the run's folder, which the main process claims for it.
+    """Pack the training and the validation text, in the run's folder.
 
-    Args:
-        console: where to show progress; None for nowhere.
-
-    Returns:
-        the training text and the validation text.
-
-    Raises:
-        BiomedError: if the text cannot be read, or if the folder has a run of another recipe that
-            could be resumed.
+    The main process claims the folder for the recipe, and refuses one with a run of another.
     """
     if state.is_main_process:
         _claim_folder(recipe, fingerprint(recipe, tokenizer))
@@ -150,11 +132,7 @@ def claim_text(
 
 
 def _claim_folder(recipe: TrainingRecipe, text: str) -> None:
-    """Claim the run's folder for a recipe and packed text, and delete incomplete checkpoints.
-
-    Args:
-        text: fingerprint of the packed text.
-    """
+    """Claim the run's folder for a recipe and packed text, and delete incomplete checkpoints."""
     work = recipe.output.work
     remove_incomplete_checkpoints(work / CHECKPOINTS)
     identity = {**recipe.identity(), "text_and_vocabulary": text}

@@ -160,11 +160,7 @@ RULES: dict[str, Rule] = {
 
 
 class SentenceFilter:
-    """Finds noisy and ill-formed sentences.
-
-    Attributes:
-        lang: code of the language, for its stop words.
-        thresholds: thresholds of the rules.
+    """Finds noisy and ill-formed sentences, by thresholds and the stop words of a language.
 
     Raises:
         BiomedError: if spaCy does not know the language.

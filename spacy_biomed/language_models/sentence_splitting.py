@@ -34,12 +34,9 @@ class SentenceSplitter:
     """Splits text into sentences.
 
     A sentence ends with a full stop, a question or an exclamation mark, and any closing quotes and
-    brackets after it. It does not end there if the full stop belongs to an abbreviation or an
-    initial, if the mark is inside a parenthesis, or if a lower-case letter follows. A sentence also
-    ends with a paragraph (at a blank line).
-
-    Attributes:
-        lang: code of the language, whose abbreviations spaCy's tokenizer knows.
+    brackets after it. It does not end there if the full stop belongs to an abbreviation that
+    spaCy's tokenizer of the language knows, or to an initial, if the mark is inside a parenthesis,
+    or if a lower-case letter follows. A sentence also ends with a paragraph (at a blank line).
 
     Raises:
         BiomedError: if spaCy does not know the language.
@@ -83,11 +80,7 @@ class SentenceSplitter:
 
 
 def find_language(lang: str) -> type[BaseDefaults]:
-    """spaCy's defaults of a language: stop words, and tokenizer exceptions with abbreviations.
-
-    Raises:
-        BiomedError: if spaCy does not know the language.
-    """
+    """spaCy's defaults of a language: stop words, and tokenizer exceptions with abbreviations."""
     try:
         return get_lang_class(lang).Defaults
     except ImportError as error:

@@ -80,11 +80,9 @@ def start_from_text(model: PreTrainedModel, text: PackedText, *, seed: int) -> N
 
 
 def count_pairs(text: PackedText, vocabulary: int) -> csr_array:
-    """Count how often word pieces occur near each other.
+    """Count how often word pieces occur near each other: (vocabulary, vocabulary), symmetric.
 
-    Returns:
-        (vocabulary, vocabulary), symmetric; a pair at distance d, at most four, in a sequence
-        counts 1/d.
+    A pair at distance d, at most four, in a sequence counts 1/d.
     """
     from scipy.sparse import coo_array, csr_array
 
@@ -107,9 +105,7 @@ def count_pairs(text: PackedText, vocabulary: int) -> csr_array:
 def piece_vectors(counts: csr_array, width: int) -> np.ndarray:
     """Vectors of pieces, the leading singular vectors of positive pointwise mutual information.
 
-    Args:
-        counts: (vocabulary, vocabulary), from `count_pairs`.
-        width: number of dimensions.
+    Counts are those of `count_pairs`.
 
     Returns:
         (vocabulary, width). The root mean square of a vector's elements is at most 1, which is also
@@ -130,11 +126,8 @@ def piece_vectors(counts: csr_array, width: int) -> np.ndarray:
 def positive_information(counts: csr_array) -> csr_array:
     """max(0, log p(piece, context) / (p(piece) p(context))), with smoothed context probabilities.
 
-    Args:
-        counts: (vocabulary, vocabulary), symmetric.
-
-    Returns:
-        (vocabulary, vocabulary) with a row for each piece and a column for each context.
+    Symmetric counts, (vocabulary, vocabulary), give a row for each piece and a column for each
+    context.
     """
     pairs = counts.tocoo()
     piece, context = pairs.coords

@@ -77,11 +77,7 @@ class RowSelection:
 
     @contextmanager
     def __call__(self, positions: Tensor) -> Iterator[None]:
-        """Select positions within the context; logits are then (positions, vocabulary).
-
-        Args:
-            positions: (positions,) places in the flattened batch.
-        """
+        """Within the context, compute logits, (positions, vocabulary), only at these places."""
         self._positions = positions
         try:
             yield
@@ -100,9 +96,7 @@ class RowSelection:
 def masked_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Mean cross-entropy of the predicted pieces, in fp32.
 
-    Args:
-        logits: (predicted, vocabulary).
-        labels: (predicted,); IGNORED for rows that do not count.
+    Logits are (predicted, vocabulary), and labels (predicted,); rows with IGNORED do not count.
     """
     return functional.cross_entropy(logits.float(), labels, ignore_index=IGNORED)
 
@@ -114,16 +108,6 @@ class MaskedLanguageModelTrainer(Trainer):
     masked language modelling unless `prediction_loss` is overridden too. Learned weights of an
     objective must be in modules added to the model, so that they are updated, distributed over
     processes and saved in checkpoints with the model's weights.
-
-    Attributes:
-        model: a model for masked language modelling; on a CPU its dropout layers are replaced.
-        recipe: settings of the training.
-        tokenizer: tokenizer of the text, with a mask token.
-        training, validation: text for training and for the validation loss.
-
-    Raises:
-        BiomedError: if the recipe does not fit the number of processes, or if transformers does not
-            accept its [training.arguments].
     """
 
     control: TrainerControl
@@ -175,14 +159,10 @@ class MaskedLanguageModelTrainer(Trainer):
     # --- Losses ---
 
     def micro_batch_loss(self, model: torch.nn.Module, inputs: Inputs) -> Tensor:
-        """The loss to minimise, as a mean over a micro-batch's predicted pieces.
+        """The loss to minimise, as a mean over the predicted pieces of a micro-batch on the device.
 
-        In the loss of a step micro-batches are weighted by their number of predicted pieces.
-
-        Args:
-            model: the model to call, which may be a wrapper of `self.model` that exchanges
-                gradients between processes.
-            inputs: a `MaskedBatch` of tensors on the device.
+        In the loss of a step micro-batches are weighted by their number of predicted pieces. The
+        model may be a wrapper of `self.model` that exchanges gradients between processes.
         """
         return self.prediction_loss(model, inputs)
 
@@ -196,12 +176,7 @@ class MaskedLanguageModelTrainer(Trainer):
         return masked_loss(output.logits, labels)
 
     def perplexity(self, loss: float) -> float | None:
-        """The perplexity of a validation loss.
-
-        Returns:
-            inf if it is too large for a float. None in subclasses with another loss than
-            cross-entropy.
-        """
+        """The perplexity of a validation loss; None in subclasses with another kind of loss."""
         try:
             return math.exp(loss)
         except OverflowError:
@@ -301,12 +276,7 @@ class MaskedLanguageModelTrainer(Trainer):
     # --- Called by users of the class ---
 
     def run(self) -> None:
-        """Train, resuming from the last complete checkpoint if there is one.
-
-        Raises:
-            BiomedError: if the device's memory is too small, or if the validation loss was never a
-                number.
-        """
+        """Train, resuming from the last complete checkpoint if there is one."""
         checkpoint = last_checkpoint(Path(self.args.output_dir))
         if checkpoint is not None:
             self.first_step = checkpoint_step(checkpoint)
@@ -370,11 +340,7 @@ def keep_in_bf16(model: PreTrainedModel) -> None:
 
 
 def training_arguments(recipe: TrainingRecipe, steps: int) -> TrainingArguments:
-    """Convert a recipe's [training] to arguments of `Trainer`.
-
-    Raises:
-        BiomedError: if [training.arguments] has a setting that transformers refuses.
-    """
+    """Convert a recipe's [training] to arguments of `Trainer`."""
     check_arguments(recipe)
     given = recipe.training.arguments
     fixed = _fixed_arguments(recipe, steps)
@@ -404,11 +370,7 @@ def training_arguments(recipe: TrainingRecipe, steps: int) -> TrainingArguments:
 
 
 def check_arguments(recipe: TrainingRecipe) -> None:
-    """Check the names of the settings in [training.arguments].
-
-    Raises:
-        BiomedError: if a setting is unknown, or is determined by other settings of the recipe.
-    """
+    """Refuse settings in [training.arguments] that are unknown, or that others determine."""
     known = {field.name for field in fields(TrainingArguments) if field.init}
     for name in recipe.training.arguments:
         where = f"training.arguments.{name}"
@@ -453,10 +415,6 @@ def choose_device_batch(recipe: TrainingRecipe, device: torch.device, processes:
 
     It is the recipe's `device_batch`, or else a number that suits the device and divides the
     process's share of a step.
-
-    Raises:
-        BiomedError: if the batch cannot be divided evenly among the processes, or if `device_batch`
-            does not divide a process's share.
     """
     settings = recipe.training
     share, rest = divmod(settings.batch, processes)

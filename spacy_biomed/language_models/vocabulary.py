@@ -42,9 +42,7 @@ Kind = Literal["bpe", "wordpiece"]
 class Documents:
     """The documents of files, which are read again in each iteration.
 
-    Attributes:
-        paths, field: as `paths` and `text_field` of `text_sources.read_documents`.
-        progress: called with the number of documents read since the last call.
+    `progress` is called with the number of documents read since the last call.
     """
 
     paths: list[Path]
@@ -70,17 +68,12 @@ def learn_vocabulary(
 def learn_word_pieces(texts: Iterable[str], size: int, *, lowercase: bool = False) -> Tokenizer:
     """Learn a WordPiece vocabulary (Wu et al. 2016, "Google's Neural Machine Translation System").
 
-    Args:
-        texts: any number of texts. They are read twice; the texts of an iterator are therefore
-            kept in memory.
-        size: maximum number of entries, including special tokens and single characters.
-        lowercase: whether to fold case and accents, as BERT's uncased vocabularies do.
+    Texts are read twice; those of an iterator are therefore kept in memory. The size is that of
+    `learn_byte_pairs`; single characters count too. With `lowercase`, case and accents are folded,
+    as in BERT's uncased vocabularies.
 
     Returns:
         a tokenizer that treats text and special tokens as BERT's does.
-
-    Raises:
-        BiomedError: if there is no text, or the characters of the text exceed the size.
     """
     if iter(texts) is texts:
         texts = list(texts)
@@ -108,20 +101,14 @@ def learn_word_pieces(texts: Iterable[str], size: int, *, lowercase: bool = Fals
 
 
 def learn_byte_pairs(texts: Iterable[str], size: int) -> Tokenizer:
-    """Learn a vocabulary by byte-level byte-pair encoding.
+    """Learn a vocabulary by byte-level byte-pair encoding, of at most `size` entries.
 
-    Radford et al. 2019, "Language Models are Unsupervised Multitask Learners".
-
-    Args:
-        texts: any number of texts, read once.
-        size: maximum number of entries, including special tokens and the 256 bytes; at least 261.
+    Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". Texts are read once.
+    Special tokens and the 256 bytes are entries, so that the size is at least 261.
 
     Returns:
         a tokenizer that treats text and special tokens as RoBERTa's does, with the same ids for
         special tokens: <s> 0, <pad> 1, </s> 2, <unk> 3, and <mask> last.
-
-    Raises:
-        BiomedError: if there is no text, or the size is below 261.
     """
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     least = len(BPE_SPECIAL_TOKENS) + len(alphabet) + 1
@@ -157,12 +144,7 @@ def learn_byte_pairs(texts: Iterable[str], size: int) -> Tokenizer:
 
 
 def save_tokenizer(tokenizer: Tokenizer, directory: Path) -> None:
-    """Write a learned tokenizer so that transformers' `AutoTokenizer` and `read_tokenizer` load it.
-
-    Args:
-        tokenizer: from `learn_vocabulary`.
-        directory: an existing directory.
-    """
+    """Write a learned tokenizer for transformers' `AutoTokenizer` and for `read_tokenizer`."""
     is_bpe = tokenizer.token_to_id(BPE_MASK) is not None
     tokens = ["<pad>", "<unk>", "<s>", "</s>", BPE_MASK] if is_bpe else SPECIAL_TOKENS
     settings = {

@@ -20,9 +20,6 @@ def create_activation(name: Activation) -> Model[Floats2d, Floats2d]:
         name: "tanh"; "relu", the rectified linear unit; or "gelu", the Gaussian error linear unit.
             As in BERT it has the error function and not its approximation (Hendrycks and Gimpel
             2016, "Gaussian Error Linear Units", section 2).
-
-    Raises:
-        BiomedError: for another name.
     """
     if name not in _FUNCTIONS:
         raise BiomedError(f"unknown activation '{name}': {list_choices(name, _FUNCTIONS)}")

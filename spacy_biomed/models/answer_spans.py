@@ -100,11 +100,7 @@ def find_places(docs: list[Doc], row_counts: Ints1d, no_answer: bool) -> Places:
 
 
 def log_sum_exp(values: Floats1d, counts: Ints1d) -> Floats1d:
-    """Log of the sum of the exponentials of each run of values: (runs,).
-
-    Args:
-        counts: (runs,) number of values in each run, at least 1.
-    """
+    """Log of the sum of the exponentials of each run of values: (runs,), each of at least 1."""
     starts = np.cumsum(counts) - counts
     largest = np.maximum.reduceat(values, starts)
     exp = np.exp(values - np.repeat(largest, counts))

@@ -151,11 +151,7 @@ class LabelCurves:
         self.by_label = by_label
 
     def __call__(self, probability: Floats1d, label: Ints1d, labels: Sequence[str]) -> Floats1d:
-        """Calibrate probabilities, (predictions,).
-
-        Args:
-            label: (predictions,) place of the label in `labels`.
-        """
+        """Calibrate probabilities, by the place of each label in `labels`: (predictions,) each."""
         calibrated = self.pooled(probability)
         for place, name in enumerate(labels):
             if name in self.by_label:
@@ -186,9 +182,8 @@ def fit_label_curves(
 ) -> LabelCurves:
     """Fit a curve for each label with 200 predictions or more, and one on all predictions.
 
-    Args:
-        probability, is_correct, weight, least: as for `fit_curve`.
-        label: (predictions,) place of the label in `labels`.
+    The arguments are those of `fit_curve`. `label` is the place of the label in `labels`,
+    (predictions,).
     """
     arrays = probability, is_correct, weight
     by_label = {

@@ -101,12 +101,6 @@ def find_neighbours(
 ) -> Iterator[tuple[slice, slice, np.ndarray]]:
     """For each place in the window, from left to right, three indices of rows.
 
-    Args:
-        xp: NumPy or CuPy, whichever the lengths are in.
-        lengths: (sequences,) number of rows of each sequence.
-        count: number of rows.
-        window_size: number of neighbours on each side.
-
     Yields:
         the rows that have a neighbour at this place; these neighbours; and which of the neighbours
         belong to another sequence, as booleans.

@@ -150,10 +150,9 @@ class _WordVectors:
         return [node.get_param(name) for node, name in self._named]
 
     def look_up(self, words: Ints2d) -> Floats2d | None:
-        """The vectors of words, (words, width); None if there is no room for the new ones.
+        """The vectors of words, (words, width), by at least one row of hashes, (words, attributes).
 
-        Args:
-            words: (words, attributes) hashes. At least one.
+        They are None if there is no room for the new ones.
         """
         numbers = _identify(words).tolist()
         new = {number: i for i, number in enumerate(numbers) if number not in self._places}

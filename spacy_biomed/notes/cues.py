@@ -234,9 +234,8 @@ def _sweep(
 ) -> None:
     """Add the categories of cues before mentions, both in the order of the text.
 
-    Args:
-        mentions: the start of each, and the number of its sentence.
-        distances: of each mention, the words from the nearest cue of a category to it.
+    A mention is its start and the number of its sentence. Its distances are the words from the
+    nearest cue of each category.
     """
     # For each category in the sentence: the end of the nearest cue, the last word that cues reach.
     scopes: dict[str, tuple[int, int]] = {}

@@ -53,11 +53,7 @@ def normalize_heading(name: str) -> str:
 
 @cache
 def read_headings(language: str) -> Mapping[str, str]:
-    """The sections of known headings, as normalised; capitals stay where a name needs them.
-
-    Args:
-        language: one of `NOTE_LANGUAGES`.
-    """
+    """The sections of known headings, as normalised; capitals stay where a name needs them."""
     groups = read_groups(language, "headings")
     return {key_of(name): section for section, names in groups.items() for name in names}
 

@@ -81,11 +81,7 @@ def write_calibration(
     examples: Sequence[Example],
     **recall: Unpack[RecallOptions],
 ) -> dict[str, Calibration]:
-    """Calibrate a pipeline, and write what was fitted to the pipeline's directory.
-
-    Args:
-        examples, recall: as for `calibrate`.
-    """
+    """Calibrate a pipeline, and write what was fitted to the pipeline's directory."""
     report = calibrate(nlp, examples, **recall)
     for name in report:
         srsly.write_json(path / name / "cfg", cast(CalibratedHead, nlp.get_pipe(name)).cfg)

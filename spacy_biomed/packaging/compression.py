@@ -227,11 +227,7 @@ def _write_and_compare(
 ) -> None:
     """Write a pipeline as a report says, and compare it in each engine, which the report gets.
 
-    Args:
-        path: directory to write to.
-        calibration: as for `export_encoder`.
-        texts: to compare the encoders' rows on.
-        check: .spacy file to score it on.
+    Rows are compared on `texts`, and scores on the .spacy file `check`.
     """
     if report.precision == "fp16":
         write_halved(nlp, path)

@@ -143,11 +143,7 @@ def pull_pipeline(repo_id: str, revision: str, output: Path) -> dict[str, Any]:
 
 
 def refuse_foreign_code(config: Mapping[str, object], where: str) -> None:
-    """Refuse a config that names registered functions of other packages than spaCy and this one.
-
-    Raises:
-        BiomedError: if one of its components, languages or functions is of another package.
-    """
+    """Refuse a config that names registered functions of other packages than spaCy and this one."""
     groups = [name for name in entry_points().groups if name.startswith(("spacy_", "thinc_"))]
     foreign = {
         point.name: package

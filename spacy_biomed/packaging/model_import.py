@@ -90,15 +90,10 @@ def import_model(
 
 
 def read_tags(name: str, classes: Sequence[str]) -> Tagging:
-    """Understand the classes of a token classifier.
+    """Understand the classes of a token classifier, whose name is for messages.
 
-    Args:
-        name: of the model, for messages.
-        classes: such as O, B-DRUG and I-DRUG; or BIOES, BILOU or BMES; or labels without parts,
-            whose neighbouring tokens belong to the same entity, like I-DRUG.
-
-    Raises:
-        BiomedError: if no class is O, or if two classes are the same tag.
+    They are such as O, B-DRUG and I-DRUG; or BIOES, BILOU or BMES; or labels without parts, whose
+    neighbouring tokens belong to the same entity, like I-DRUG.
     """
     if _OUTSIDE not in classes:
         raise BiomedError(

@@ -219,14 +219,9 @@ class BiomedAssertion(CalibratedHead, LabelHead):
         return [span for span in spans if labels is None or span.label_ in labels]
 
     def _gold(self, examples: Iterable[Example]) -> tuple[list[list[Span]], Floats2d]:
-        """The spans with gold assertions, and their values.
+        """The spans with gold assertions of each predicted document, and their values.
 
-        Returns:
-            the spans of each predicted document, and (spans of all, labels) with NaN where nothing
-            is annotated.
-
-        Raises:
-            BiomedError: if a value is not between 0 and 1.
+        The values are (spans of all, labels), with NaN where nothing is annotated.
         """
         found: list[list[Span]] = []
         targets = [np.zeros((0, len(self.labels)))]

@@ -25,11 +25,9 @@ class CalibratedHead(EncoderHead):
         return self.cfg["calibration"] is not None
 
     def calibrate(self, probability: Floats1d, label: Ints1d) -> Floats1d:
-        """(predictions,) calibrated probabilities; without calibration, those that are given.
+        """Calibrate probabilities, (predictions,); without calibration, they stay as they are.
 
-        Args:
-            probability: (predictions,) the model's own probabilities.
-            label: (predictions,) place of the label among those of the component.
+        `label` has the place of each prediction's label among the component's, (predictions,).
         """
         fitted = self.cfg["calibration"]
         if fitted is None:

@@ -56,11 +56,7 @@ def forget_checksums(directory: Path) -> None:
 
 
 def check_checksums(directory: Path) -> None:
-    """Compare a pipeline's files with their checksums, if it has any.
-
-    Raises:
-        DamagedPipelineError: if a file is missing or differs.
-    """
+    """Raise DamagedPipelineError if a pipeline's files do not fit its checksums, if it has any."""
     sums = directory / CHECKSUMS
     if not sums.is_file():
         return
@@ -103,9 +99,7 @@ def list_files(directory: Path) -> list[str]:
 def check_component(path: Path) -> None:
     """Check the pipeline that a component is loaded from, by the component's directory.
 
-    Raises:
-        DamagedPipelineError: as in `check_checksums`, or if the component has no settings there,
-            for which spaCy would take its defaults.
+    Without its settings there, spaCy would take their defaults.
     """
     check_checksums(path.parent)
     if not (path / "cfg").is_file():

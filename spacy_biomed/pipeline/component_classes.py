@@ -20,11 +20,7 @@ STAND_INS = {
 
 
 def find_described(factory: str) -> type[Described] | None:
-    """The class of a factory's components, or of its stand-in.
-
-    Returns:
-        None if there is no such factory, or if its class is not a `Described`.
-    """
+    """The class of a factory's components or of its stand-in; None if it is not a `Described`."""
     factory = STAND_INS.get(factory, factory)
     if not Language.has_factory(factory):
         Language()  # makes spaCy load the entry points

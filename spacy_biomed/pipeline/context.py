@@ -113,11 +113,7 @@ class BiomedContext(Described, Pipe):
         self._matcher: CueMatcher | None = None
 
     def __call__(self, doc: Doc) -> Doc:
-        """Set the assertions of the entities.
-
-        Raises:
-            BiomedError: if no component has set sentences.
-        """
+        """Set the assertions of the entities."""
         spans = doc.ents if self._spans_key is None else doc.spans.get(self._spans_key, ())
         looked_at = [one for one in spans if self._labels is None or one.label_ in self._labels]
         if looked_at:

@@ -39,13 +39,10 @@ class DeidentificationScores:
         self.right, self.wrong = Counter[str](), Counter[str]()
 
     def add(self, text: str, gold: Iterable[Gold], replacements: Sequence[Replacement]) -> None:
-        """Count a document.
+        """Count a document, by its original text and the mentions that identify somebody.
 
-        Args:
-            text: its original text.
-            gold: the mentions that identify somebody.
-            replacements: of the document. A replacement may be equal to what it replaces, as an age
-                below the limit; such a mention was found, and stays on purpose.
+        A replacement may equal what it replaces, as an age below the limit. Such a mention was
+        found, and stays on purpose.
         """
         gold = set(gold)
         counts = np.fromiter(map(str.isalnum, text), dtype=bool, count=len(text))

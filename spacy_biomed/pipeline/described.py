@@ -159,11 +159,7 @@ class DescribedHead(Described):
 
     @classmethod
     def corpus_settings(cls, description: Mapping[str, object]) -> dict[str, object]:
-        """The settings that depend on a corpus.
-
-        Args:
-            description: the content of its `corpus.json`.
-        """
+        """The settings that depend on a corpus, by the content of its `corpus.json`."""
         return {}
 
     @classmethod
@@ -172,8 +168,5 @@ class DescribedHead(Described):
 
         Returns:
             the settings of the component, and of its section of `initialize.components`.
-
-        Raises:
-            BiomedError: if the component cannot have this number of classes.
         """
         return {}, {"labels": classes}

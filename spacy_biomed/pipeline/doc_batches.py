@@ -22,7 +22,6 @@ def batch_docs(
     batch of the encoder at once.
 
     Args:
-        batch_size: documents in a batch.
         max_tokens: tokens of all documents of a batch. A longer document is a separate batch.
     """
     batch: list[Doc] = []
@@ -51,13 +50,7 @@ class BatchLearner(TrainablePipe):
         sgd: Optimizer | None = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
-        """Learn from a batch; see `update_batch`.
-
-        Args:
-            drop: dropout rate.
-            sgd: None to collect the gradients, for `finish_update`.
-            losses: to add the loss to.
-        """
+        """Learn from a batch; without `sgd` the gradients wait for `finish_update`."""
         examples = list(examples)
         validate_examples(examples, f"{type(self).__name__}.update")
         losses = {} if losses is None else losses

@@ -108,14 +108,7 @@ class EncoderHead(DescribedHead, BatchLearner):
         return list(self.cfg["labels"])
 
     def add_label(self, label: str) -> int:
-        """Add a label.
-
-        Returns:
-            1 if the label is new, 0 if it was known.
-
-        Raises:
-            ValueError: if the label is new and the model's output is already sized.
-        """
+        """Add a label; give 1 if it is new, 0 if it was known."""
         if label in self.cfg["labels"]:
             return 0
         if self.model.has_dim("nO"):
@@ -129,9 +122,6 @@ class EncoderHead(DescribedHead, BatchLearner):
 
         Returns:
             the new labels, in the order of their scores, which follow those of the known labels.
-
-        Raises:
-            BiomedError: if there are new labels and this kind of head cannot grow.
         """
         known = set(self.cfg["labels"])
         new = [label for label in self.find_labels(examples) if label not in known]
@@ -147,11 +137,7 @@ class EncoderHead(DescribedHead, BatchLearner):
         return []
 
     def grow(self, labels: list[str]) -> None:
-        """Add outputs for further labels at the end of the trained model's outputs.
-
-        Raises:
-            BiomedError: if this kind of head cannot grow.
-        """
+        """Add outputs for further labels at the end, or refuse if this kind of head cannot grow."""
         raise BiomedError(
             f"the corpus has labels that '{self.name}' does not know "
             f"({', '.join(map(quote, labels))}), and trained heads of this kind cannot learn new "
@@ -159,11 +145,9 @@ class EncoderHead(DescribedHead, BatchLearner):
         )
 
     def size_model(self, examples: Iterable[Example], columns: int | None = None) -> None:
-        """Initialise the model with the first few examples, without running the encoder.
+        """Initialise the model with the first four examples, without running the encoder.
 
-        Args:
-            examples: only the first four are used.
-            columns: number of scores of a document; None if the model knows it or does not need it.
+        `columns` is the number of scores of a document; None if the model knows or needs none.
         """
         sample = [example.predicted for example in islice(examples, _SIZING)]
         output = None if columns is None else self.model.ops.alloc2f(len(sample), columns)
@@ -171,11 +155,7 @@ class EncoderHead(DescribedHead, BatchLearner):
             self.model.initialize(X=sample, Y=output)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Annotate a stream of documents, in the encoder's batches.
-
-        Args:
-            batch_size: documents in a batch; fewer if they are long.
-        """
+        """Annotate a stream of documents, in the encoder's batches."""
         handle_error = self.get_error_handler()
         for docs in batch_docs(stream, batch_size):
             try:
@@ -197,14 +177,7 @@ class EncoderHead(DescribedHead, BatchLearner):
                 self.finish_update(sgd)
 
     def learn(self, examples: list[Example], docs: list[Doc]) -> float:
-        """Accumulate the gradients of a batch, for the head and its encoder.
-
-        Args:
-            docs: the predicted documents of the examples.
-
-        Returns:
-            the loss.
-        """
+        """Accumulate the gradients of a batch, for the head and its encoder; give the loss."""
         if not any(map(self.has_annotation, examples)) and skip_batch(self.model, docs):
             return 0.0
         scores, backprop = self.model.begin_update(docs)
@@ -232,12 +205,7 @@ class EncoderHead(DescribedHead, BatchLearner):
         super().to_disk(path, exclude=exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> EncoderHead:
-        """Load what `to_disk` saved; weights in half precision become fp32.
-
-        Raises:
-            DamagedPipelineError: if the files of the pipeline are not as they were written, or if a
-                weight is missing or not a finite number.
-        """
+        """Load what `to_disk` saved; weights in half precision become fp32."""
         check_component(Path(path))
         super().from_disk(path, exclude=exclude)
         return _check_weights(self)
@@ -248,11 +216,7 @@ class EncoderHead(DescribedHead, BatchLearner):
         return _check_weights(self)
 
     def predict_scores(self, docs: list[Doc]) -> Any:
-        """What the model gives for documents.
-
-        Raises:
-            DamagedPipelineError: if a score is not a finite number.
-        """
+        """What the model gives for documents; raise DamagedPipelineError if it is not finite."""
         scores = self.model.predict(docs)
         check_scores(scores.dataXd if isinstance(scores, Ragged) else scores, self.name)
         return scores
@@ -287,11 +251,7 @@ class LabelHead(EncoderHead):
     ) -> None:
         """Learn the labels, check that the examples can teach them, and size the model.
 
-        Args:
-            labels: the labels; by default those of all training examples, sorted.
-
-        Raises:
-            BiomedError: if there are no labels, or the examples cannot teach them.
+        Without `labels`, they are those of all training examples, sorted.
         """
         validate_source(get_examples, f"{type(self).__name__}.initialize")
         found = self.find_labels(get_examples())
@@ -307,14 +267,7 @@ class LabelHead(EncoderHead):
         self.prepare(get_examples, found)
 
     def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
-        """Size the model, and check examples now: spaCy would save a pipeline that fails later.
-
-        Args:
-            found: the labels of the examples.
-
-        Raises:
-            BiomedError: if the examples cannot teach the labels.
-        """
+        """Size the model, and check examples now: spaCy would save a pipeline that fails later."""
         self.size_model(get_examples(), len(self.labels))
 
 
@@ -386,13 +339,7 @@ def validate_source(get_examples: Callable[[], Iterable[Example]], method: str) 
     """Check that the function a component is initialised with returns examples.
 
     Like spaCy's `validate_get_examples`, which would read the whole corpus once more, but only for
-    the first 16 examples.
-
-    Args:
-        method: name of the calling method in error messages.
-
-    Raises:
-        TypeError: if it is not a function, or returns something else.
+    the first 16 examples. `method` is the calling method, for the message.
     """
     if callable(get_examples):
         validate_get_examples(lambda: islice(get_examples(), _SAMPLE), method)

@@ -138,9 +138,6 @@ class EncoderPipe(BatchLearner, Tok2Vec):
         On the CPU a batch is encoded while the components before this one prepare the next batch
         and the components after it annotate the last, so three batches are in memory. With a batch
         size of 1 nothing is read ahead, because the caller may wait for each document.
-
-        Args:
-            batch_size: documents in a batch; fewer if they are long.
         """
         batches = batch_docs(stream, batch_size, self.cfg["max_batch_words"])
         is_ahead = batch_size > 1 and not isinstance(self.model.ops, CupyOps)
@@ -193,11 +190,7 @@ class EncoderPipe(BatchLearner, Tok2Vec):
         util.to_disk(path, serialize, exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> EncoderPipe:
-        """Load what `to_disk` saved.
-
-        Raises:
-            DamagedPipelineError: if the files of the pipeline are not as they were written.
-        """
+        """Load what `to_disk` saved."""
         check_component(Path(path))
 
         def load_encoder(encoder_path: Path) -> None:
@@ -225,10 +218,7 @@ def reads_capitals(nlp: Language) -> bool:
 
 
 def is_listener(node: Model) -> bool:
-    """Whether a layer is a listener of this package or of spacy-transformers.
-
-    spacy-transformers need not be installed.
-    """
+    """Whether a layer is a listener of this package or of spacy-transformers, installed or not."""
     is_stock = type(node).__name__ == "TransformerListener" and hasattr(node, "upstream_name")
     return is_stock or isinstance(node, EncoderListener)
 

@@ -18,21 +18,13 @@ class LabelScores:
     """
 
     def __init__(self, labels: Iterable[str] = ()) -> None:
-        """Count nothing yet.
-
-        Args:
-            labels: have a score even if there are no items of them; other labels may be added.
-        """
+        """Count nothing yet; these labels have a score even without items, as others may."""
         self.documents = 0
         self.overall = PRFScore()
         self.by_label = {label: PRFScore() for label in labels}
 
     def add(self, gold: set[tuple], predicted: set[tuple], lost: Collection[tuple] = ()) -> None:
-        """Count the items of a document.
-
-        Args:
-            lost: gold items that cannot be predicted, and are missed.
-        """
+        """Count the items of a document; `lost` gold items cannot be predicted, and are missed."""
         self.documents += 1
         self.overall.score_set(predicted, gold)
         self.overall.fn += len(lost)
@@ -56,11 +48,9 @@ class LabelScores:
         return scores
 
     def scores(self, average: str, per_type: str) -> dict[str, object]:
-        """The scores by name; None if there are no documents.
+        """The scores over all labels, whose names begin with `average`, and those of each label.
 
-        Args:
-            average: begin of the names of the scores over all labels.
-            per_type: name of the scores of each label.
+        They are None if there are no documents.
         """
         by_label = {label: score.to_dict() for label, score in sorted(self.by_label.items())}
         scores = {
@@ -76,9 +66,6 @@ class LabelScores:
 
         Only labels with a gold or a predicted item count, as in scikit-learn: the others have no
         precision and no recall.
-
-        Args:
-            average: begin of the names of the scores.
         """
         names = {"p": "precision", "r": "recall", "f": "fscore"}
         occurring = [score for score in self.by_label.values() if score.tp + score.fp + score.fn]

@@ -10,11 +10,8 @@ from ..arrays import Floats2d
 def log_normalizer(scores: Floats2d, exclusive: bool) -> Floats2d:
     """The numbers to subtract from scores to get log probabilities, without overflow.
 
-    Args:
-        scores: (docs, labels).
-
-    Returns:
-        (docs, 1) for a softmax over the labels, or (docs, labels) for a sigmoid of each.
+    Scores are (docs, labels). The result is (docs, 1) for a softmax over the labels, or (docs,
+    labels) for a sigmoid of each.
     """
     xp = get_array_module(scores)
     if exclusive:
@@ -28,9 +25,7 @@ def cross_entropy(
 ) -> tuple[Floats2d, Floats2d]:
     """The cross-entropy of each label, and the gradient of their sum: (docs, labels) each.
 
-    Args:
-        targets: (docs, labels) the probabilities to learn.
-        exclusive: whether the scores are of a softmax over the labels, or each of a sigmoid.
+    The targets are probabilities. Exclusive scores are of a softmax, others each of a sigmoid.
     """
     normalizer = log_normalizer(scores, exclusive)
     losses = targets * (normalizer - scores) if exclusive else normalizer - targets * scores

@@ -26,12 +26,9 @@ class Finders(NamedTuple):
 def list_finders(
     nlp: Language, before: object, spans_key: str | None, *, without: str = ""
 ) -> Finders:
-    """The components of a pipeline that write to a layer of mentions.
+    """The components of a pipeline before `before` that write to a layer of mentions.
 
-    Args:
-        before: the component that reads the layer; components after it do not count.
-        spans_key: span group of the mentions; None for `doc.ents`.
-        without: factory of components that do not count.
+    Those of the factory `without` do not count. Without a spans key, the layer is `doc.ents`.
     """
     names, labels, are_silent = [], {}, False
     for name, component in nlp.pipeline:

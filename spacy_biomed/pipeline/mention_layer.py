@@ -136,10 +136,7 @@ class GoldLayer:
         return cls(mentions, get_scope(reference, spans_key), missing)
 
     def judge(self, start: int, end: int, label: str) -> bool | None:
-        """Whether a predicted mention is correct; None if that is open.
-
-        It is open where nothing, or not this label, is annotated.
-        """
+        """Whether a predicted mention is correct; None where its label is not annotated."""
         if (start, end, label) in self.mentions:
             return True
         if any(start < last and first < end for first, last in self.missing):

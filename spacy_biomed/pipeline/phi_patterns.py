@@ -188,15 +188,7 @@ make_biomed_phi_patterns = register_factory(FACTORY, PhiPatterns, assigns=["doc.
 
 
 def add_patterns(nlp: Language, *, before: str, spans_key: str | None = None) -> PhiPatterns:
-    """Return the pipeline's `biomed_phi_patterns`; if there is none, add it before a component.
-
-    Args:
-        before: name of the component.
-        spans_key: span group to add to; None for `doc.ents`.
-
-    Raises:
-        BiomedError: if there are no patterns for the pipeline's language.
-    """
+    """The pipeline's `biomed_phi_patterns`; if there is none, add it before a component."""
     for name, component in nlp.pipeline:
         if nlp.get_pipe_meta(name).factory == FACTORY:
             return cast(PhiPatterns, component)

@@ -42,11 +42,7 @@ def load_pipeline(name: str, code: Path | str | None = None, gpu_id: int = -1) -
 
 
 def use_gpu(gpu_id: int, option: str = "--gpu-id") -> None:
-    """Make a GPU the current one; do nothing for -1.
-
-    Raises:
-        BiomedError: if there is no such GPU. It names the option.
-    """
+    """Make a GPU the current one; do nothing for -1. `option` names it if there is none."""
     if gpu_id >= 0:
         try:
             spacy.require_gpu(gpu_id)
@@ -103,15 +99,7 @@ def _place(name: str, value: str) -> str:
 
 
 def find_trainable(name: str) -> str:
-    """What to train of a pipeline, or to compress again.
-
-    Args:
-        name: an installed package, or a pipeline directory.
-
-    Returns:
-        the folder `trainable` of the directory, which holds the same pipeline in PyTorch; `name` if
-        there is none.
-    """
+    """What to train or compress of a pipeline: its folder `trainable`, else `name` itself."""
     folder = Path(name, TRAINABLE)
     return str(folder) if (folder / "config.cfg").is_file() else name
 

@@ -26,9 +26,6 @@ def write_pipeline(nlp: Language, path: Path, exclude: Iterable[str] = ()) -> No
 
     `nlp.to_disk` writes every word. Where a component of another package may need them, they stay,
     with a warning.
-
-    Args:
-        exclude: names of components and parts that are not written.
     """
     unwritten = [] if list_unknown(nlp) else ["strings"]
     nlp.to_disk(path, exclude=[*exclude, *unwritten])

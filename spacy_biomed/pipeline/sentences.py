@@ -73,11 +73,7 @@ make_biomed_sentences = register_factory(
 
 
 def choose_language(name: str, language: str | None, nlp: Language | None) -> str:
-    """The language of a component's rules: the given one, or the pipeline's.
-
-    Raises:
-        BiomedError: if there are no rules for it.
-    """
+    """The language of a component's rules: the given one, or the pipeline's."""
     chosen = language or (nlp.lang if nlp is not None else None) or "en"
     if chosen not in NOTE_LANGUAGES:
         raise BiomedError(

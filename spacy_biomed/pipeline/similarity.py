@@ -104,11 +104,7 @@ class BiomedSimilarity(CatsHead):
         return None
 
     def add_label(self, label: str) -> int:
-        """Return 0: the only label is a setting.
-
-        Raises:
-            BiomedError: if it is another label.
-        """
+        """Return 0, since the only label is a setting; refuse another."""
         if label != self.label:
             raise BiomedError(
                 f"'{self.name}' has one label, '{self.label}': set [components.{self.name}] label"
@@ -169,11 +165,7 @@ class BiomedSimilarity(CatsHead):
     def initialize(
         self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None
     ) -> None:
-        """Size the model, and set mean and standard deviation if the numbers are standardized.
-
-        Raises:
-            BiomedError: if no example has the number, or if a number is not finite.
-        """
+        """Size the model, and set mean and standard deviation if the numbers are standardized."""
         validate_source(get_examples, "BiomedSimilarity.initialize")
         numbers = np.array([self._target(example) for example in get_examples()])
         numbers = numbers[~np.isnan(numbers)]
@@ -201,11 +193,7 @@ make_biomed_similarity = register_factory(
 
 
 def gold_number(reference: Doc, label: str) -> float:
-    """The number in `doc.cats`; NaN if it is not annotated.
-
-    Raises:
-        BiomedError: if it is not finite.
-    """
+    """The number in `doc.cats`, which must be finite; NaN if it is not annotated."""
     number = float(reference.cats.get(label, np.nan))
     if label in reference.cats and not np.isfinite(number):
         text = quote_text(reference)

@@ -93,11 +93,7 @@ class Annotator:
 
 
 def write_json(value: dict[str, object]) -> bytes:
-    """Write JSON in UTF-8.
-
-    Raises:
-        ValueError: for a number that JSON does not have.
-    """
+    """Write JSON in UTF-8, without numbers that JSON does not have."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 

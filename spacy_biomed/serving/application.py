@@ -51,10 +51,6 @@ def create_app(
 
 
 def require_serving(what: str) -> None:
-    """Raise BiomedError if the extra `serve` is not installed.
-
-    Args:
-        what: needs it, for the message.
-    """
+    """Raise BiomedError if the extra `serve`, which `what` needs, is not installed."""
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise BiomedError(f"{what} needs fastapi and uvicorn: {install_command('serve')}")

@@ -19,11 +19,7 @@ from .limits import ServerLimits
 
 
 class Failed(NamedTuple):
-    """The answer for a document that could not be annotated.
-
-    Attributes:
-        reason: a line without its text.
-    """
+    """The answer for a document that could not be annotated: a line without its text."""
 
     reason: str
 
@@ -32,11 +28,9 @@ Answer = bytes | Failed
 
 
 class Job(NamedTuple):
-    """A document of a request.
+    """A document of a request: its identifier, which is given back, and its text.
 
     Attributes:
-        id: identifier, which is given back.
-        text: its text.
         write: makes the answer from the identifier and the annotated document, in the thread.
     """
 
@@ -161,11 +155,7 @@ class Batcher:
             raise TookTooLong
 
     async def close(self, timeout: float) -> bool:
-        """End the thread after its batch; wait so many seconds for it.
-
-        Returns:
-            whether it has ended.
-        """
+        """End the thread after its batch; wait so many seconds, and give whether it has ended."""
         if self._thread.is_alive():
             self._handed.put(None)
             await asyncio.to_thread(self._thread.join, timeout)

@@ -52,13 +52,7 @@ _GONE = 499
 
 
 class Refused(Exception):
-    """A request that is answered by a line.
-
-    Attributes:
-        status: of the answer, 4xx.
-        line: what is wrong and what to do.
-        headers: of the answer.
-    """
+    """A request that is answered by a line, with a status of 4xx and other headers."""
 
     def __init__(self, status: int, line: str, headers: dict[str, str] | None = None):
         super().__init__(line)
@@ -181,7 +175,6 @@ class _Exchange:
     """A request and its answer.
 
     Attributes:
-        scope: of the request.
         headers: of the request, by their names in small letters.
         status: of the answer; 0 before it.
         held: bytes of the body that are in memory.
@@ -197,11 +190,7 @@ class _Exchange:
         self._is_answered = False
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield what is left of the body.
-
-        Raises:
-            _Gone: if the client has closed the connection.
-        """
+        """Yield what is left of the body."""
         while self._has_body:
             message = await self._receive()
             if message["type"] == "http.disconnect":
@@ -210,11 +199,7 @@ class _Exchange:
             yield message.get("body", b"")
 
     async def run(self, app: Application, body: bytes) -> None:
-        """Run the application on the body, and cancel it if the client closes the connection.
-
-        Raises:
-            _Gone: if the client has closed the connection.
-        """
+        """Run the application on the body, and cancel it if the client closes the connection."""
         gone = asyncio.ensure_future(self._receive())
         messages = [{"type": "http.request", "body": body, "more_body": False}]
 

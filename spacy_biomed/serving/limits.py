@@ -39,12 +39,7 @@ class ServerLimits:
     gathering_time: float = 0.002
 
     def __post_init__(self) -> None:
-        """Check the limits.
-
-        Raises:
-            BiomedError: if a limit is not above zero, or a request within one limit can never be
-                within another.
-        """
+        """Refuse limits that are not above zero, or of which one makes another useless."""
         for field in fields(self):
             value = getattr(self, field.name)
             if not value > 0:

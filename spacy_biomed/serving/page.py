@@ -41,13 +41,9 @@ def write_form(
     can_deidentify: bool,
     needs_id: bool,
 ) -> str:
-    """The page.
+    """The page. The pipeline's labels get the colours in alphabetical order.
 
     Args:
-        nlp: the pipeline. Its labels get the colours in alphabetical order.
-        max_characters: of a text.
-        has_token: whether requests need a token.
-        can_deidentify: whether texts can be de-identified.
         needs_id: whether surrogates depend on the identifier of a document.
     """
     environment = Environment(

@@ -52,14 +52,7 @@ _AVAILABLE = re.compile(r"Available (?:names|factories|components): (.*)")
 
 @contextmanager
 def explaining_config_errors(path: Path) -> Iterator[None]:
-    """Give errors about a config, and about what it names, the line of the config.
-
-    Args:
-        path: the config, which is read or used inside.
-
-    Raises:
-        BiomedError: instead of an exception of spaCy about the config. Other exceptions pass.
-    """
+    """Raise spaCy's errors about a config, and about what it names, with the line of the config."""
     try:
         yield
     except BiomedError as error:
@@ -76,11 +69,7 @@ def explaining_config_errors(path: Path) -> Iterator[None]:
 
 
 def explain_config_error(path: Path, error: Exception) -> str | None:
-    """Say in one line what spaCy finds wrong with a config; None if `error` is about other things.
-
-    Args:
-        path: the config, as given to `spacy train`.
-    """
+    """Say in one line what spaCy finds wrong with a config; None if it is about other things."""
     text = _read(path)
     if text is None:
         return None

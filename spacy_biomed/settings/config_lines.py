@@ -55,13 +55,9 @@ def read_lines(text: str) -> Iterator[ConfigLine]:
 
 
 def locate(text: str, name: str) -> int | None:
-    """The number of the line that gives a setting or opens a section.
+    """The number of the line that gives a setting or opens a section, if there is one.
 
-    Args:
-        name: dotted name, or the end of a dotted name; a complete name is preferred.
-
-    Returns:
-        None if there is no such line.
+    The name is dotted, or the end of a dotted name; a complete name is preferred.
     """
     if not name:
         return None
@@ -114,11 +110,7 @@ def find_line_number(message: str) -> int | None:
 
 
 def suggest_setting(name: str, config: Mapping[str, object]) -> str:
-    """What to do about the name of a setting that a config does not have.
-
-    Args:
-        name: dotted.
-        config: the sections, which are mappings.
+    """What to do about the dotted name of a setting that a config does not have.
 
     Examples:
         >>> suggest_setting("training.stepz", {"training": {"steps": 3}})
@@ -146,11 +138,9 @@ def _list_settings(section: Mapping[str, object], begin: str = "") -> Iterator[s
 
 
 def find_unknown_name(message: str) -> tuple[str, str] | None:
-    """What a config names and spaCy does not find, by its message.
+    """The name of what a config names and spaCy does not find, by its message, and its kind.
 
-    Returns:
-        the name, and the kind of thing in the plural, such as "factories"; None if the message is
-        about something else.
+    The kind is in the plural, such as "factories". Other messages give None.
     """
     for pattern, kind in _UNKNOWN_NAMES:
         if match := re.search(pattern, message):

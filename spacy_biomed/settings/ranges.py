@@ -66,12 +66,7 @@ _RANGES = {
 def check_values(config: Mapping[str, Any]) -> None:
     """Check the numbers of a training config, and that it has a pipeline and corpora.
 
-    Args:
-        config: with all variables filled in.
-
-    Raises:
-        BiomedError: if a number is not finite or out of range, no weight of a score is above 0, the
-            pipeline is empty or the path of a corpus is "".
+    Variables are filled in. Numbers must be finite and in range, and a weight of a score above 0.
     """
     if config["nlp"].get("pipeline") == []:
         raise BiomedError("nlp.pipeline: is empty; name the components to train")

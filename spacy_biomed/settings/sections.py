@@ -65,9 +65,6 @@ def read_sections(
         overrides: settings by their dotted names, as on the command line.
         kind: what such a file is called in messages.
         prepare: completes the config before overrides and variables are filled in.
-
-    Raises:
-        BiomedError: if the file cannot be read, or something in it is wrong or missing.
     """
     text = read_config_text(path, kind)
     try:
@@ -90,7 +87,7 @@ def read_sections(
 def _check_overrides(
     path: Path, text: str, schema: type[BaseModel], overrides: Mapping[str, object]
 ) -> str:
-    """Check that overrides are of sections, and of variables, that are there.
+    """Refuse overrides of sections and variables that are not there.
 
     Returns:
         the config's text, with the sections that it leaves out and that overrides have settings of.

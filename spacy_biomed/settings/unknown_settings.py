@@ -27,11 +27,7 @@ OF_SOURCED = ("source", "component", "replace_listeners")
 
 
 def check_settings(config: Config, path: Path) -> None:
-    """Check that a config has no setting or section which would have no effect.
-
-    Raises:
-        BiomedError: with the line of the setting.
-    """
+    """Check that a config has no setting or section which would have no effect."""
     if (name := find_dropped(config, config)) is not None:
         section, _, setting = name.rpartition(".")
         line = locate(path.read_text(encoding="utf8"), name)
@@ -83,18 +79,10 @@ def find_dropped(settings: Mapping[str, Any], config: Config) -> str | None:
 
 
 def find_unknown(names: Iterable[str], config: Config, where: str) -> tuple[str, str] | None:
-    """Find the first override that would have no effect, or that spaCy would refuse.
+    """Find the first override that would have no effect, or that spaCy would refuse, and say why.
 
-    Registered functions and components check their own settings, of which a config need not list
-    all.
-
-    Args:
-        names: dotted names of settings.
-        config: without the overrides.
-        where: the config's path, for the message.
-
-    Returns:
-        its name, and what is wrong with it.
+    Names are dotted. Registered functions and components check their own settings, of which a
+    config need not list all.
     """
     filled = DEFAULT_CONFIG.merge(config)
     problems = ((name, _find_problem(name, config, filled, where)) for name in names)

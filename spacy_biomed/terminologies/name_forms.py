@@ -104,10 +104,7 @@ def find_grams(keys: Sequence[str]) -> tuple[Ints1d, Ints1d]:
 
 
 def list_parts(words: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """The first and the end of parts of a name with several words, longest first, without itself.
-
-    At most six words are left out.
-    """
+    """The beginnings and ends of a name of several words, longest first; at most six words go."""
     count = len(words)
     for left_out in range(1, min(count, _MOST_LEFT_OUT + 1)):
         for start in range(left_out + 1):

@@ -130,11 +130,9 @@ class Terminology:
         return matches
 
     def search(self, key: str, limit: int = 8, least: float = 0.5) -> list[Match]:
-        """The names whose trigrams are most similar to those of a normalised name.
+        """At most `limit` names whose trigrams are most similar to those of a normalised name.
 
-        Args:
-            limit: how many at most.
-            least: smallest cosine of the trigrams, weighted by the logarithm of their rarity.
+        `least` is the smallest cosine of the trigrams, weighted by the logarithm of their rarity.
         """
         _, grams = find_grams([key])
         names = self._list_sharing(grams)

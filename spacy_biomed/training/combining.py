@@ -120,11 +120,8 @@ class _Text:
     """A document of a corpus while it is combined.
 
     Attributes:
-        doc: the document as it was read.
-        known: its text in a form that finds repetitions, and the name of its corpus.
         mentions: mentions that fit tokens; None if the document has no layer of mentions.
         lost: mentions that do not fit tokens.
-        scope: the scope of the annotation.
         counts: the counts of its part of its corpus.
     """
 
@@ -285,11 +282,7 @@ def _sentences(doc: Doc) -> list[str]:
 
 
 def _map_text(text: _Text, label_map: LabelMap, labels: Iterable[str]) -> None:
-    """Rename the labels of a document.
-
-    Args:
-        labels: of its corpus, which it annotates if it does not tell its labels.
-    """
+    """Rename the labels of a document; those of its corpus are its own if it does not tell any."""
     annotated = labels if text.scope.labels is None else text.scope.labels
     uncertain = _rename(text.scope.uncertain, label_map)
     for start, end, label in text.all_mentions:
@@ -310,11 +303,7 @@ def _rename(mentions: Iterable[MentionSpan], label_map: LabelMap) -> list[Mentio
 
 
 def _leave_out_repeats(parts: dict[str, list[_Text]], order: Sequence[str]) -> None:
-    """Remove documents that repeat held-out documents.
-
-    Documents of the first part in `order` are compared with test, and documents of the second with
-    both.
-    """
+    """Leave out what repeats test documents, and of the second part what repeats the first."""
     held_out = [text.known for text in parts["test"]]
     for part in order:
         kept = []
@@ -360,10 +349,6 @@ def _can_merge(one: _Text, other: _Text) -> bool:
 
 def _merge(one: _Text, other: _Text) -> int:
     """Merge the annotation of a document into another document with the same text.
-
-    Args:
-        one: the document to change.
-        other: the document to merge into it.
 
     Returns:
         the number of mentions, of labels that both annotate, that only one of them has.

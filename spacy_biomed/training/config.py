@@ -72,11 +72,7 @@ class Recipe(Section):
 
     @classmethod
     def take(cls, config: Config) -> Recipe:
-        """Take the section out of a template.
-
-        Raises:
-            BiomedError: if it has another setting, or a setting has another kind of value.
-        """
+        """Take the section out of a template."""
         try:
             return cls.model_validate(config.pop("recipe", {}))
         except ValidationError as error:
@@ -84,12 +80,7 @@ class Recipe(Section):
             raise BiomedError(f"[recipe] of the template: {problem}") from error
 
     def fill(self, variables: dict[str, object], steps: int, epochs: int) -> None:
-        """Fill in the variables of a config that are numbers of steps.
-
-        Args:
-            variables: its section `[vars]`.
-            steps: in an epoch.
-        """
+        """Fill in the variables of a config that are numbers of steps, by the steps of an epoch."""
         total = epochs * steps
         is_long = epochs == 1 or steps > LONG_EPOCH
         parts = EVALUATIONS if is_long else 1
@@ -152,15 +143,10 @@ def fill_variables(
 ) -> tuple[Config, Recipe, Mapping[str, object]]:
     """Merge further sections into a template, and fill in its variables and the size of a batch.
 
-    Args:
-        settings, batch_words, batch_size: as in `fill_config`.
-        variables: what replaces those of the template; None leaves one as it is.
+    Variables that are None stay; the other arguments are those of `fill_config`.
 
     Returns:
         the config, its recipe, and the further sections without `[recipe]`.
-
-    Raises:
-        BiomedError: if `batch_words` is given and the batches have another measure.
     """
     config = config.merge(dict(settings or {}))
     recipe = Recipe.take(config)
@@ -184,11 +170,7 @@ def fill_variables(
 
 
 def find_epochs(template: Path | str | None) -> int:
-    """The number of epochs of a template, by default that of all templates that say nothing else.
-
-    Args:
-        template: as for `read_template`; None for a task's.
-    """
+    """The number of epochs of a template, by default that of templates that say nothing else."""
     return Recipe.take(read_template(BASE if template is None else template)).epochs
 
 
@@ -209,13 +191,9 @@ def list_training_files(corpus: Path, recipe: Recipe) -> list[str]:
 
 
 def count_steps(config: Config, files: Sequence[str]) -> int:
-    """Batches, which are optimizer steps, in an epoch of a config.
+    """Batches, which are optimizer steps, in an epoch of a config with its paths filled in.
 
     Training shuffles the documents for each epoch, which changes the number by a few.
-
-    Args:
-        config: with its paths filled in.
-        files: of its training documents.
     """
     filled = config.interpolate()
     batcher = filled.get("training", {}).get("batcher", {})
@@ -226,14 +204,9 @@ def count_steps(config: Config, files: Sequence[str]) -> int:
 
 
 def count_batches_of(files: Sequence[str], batcher: Mapping[str, Any], max_words: int = 0) -> int:
-    """Batches that a batcher makes of .spacy files.
+    """Batches that a batcher, an interpolated section of a config, makes of .spacy files.
 
-    Args:
-        batcher: its section of a config, interpolated.
-        max_words: maximum tokens of an example; 0 for whole documents.
-
-    Raises:
-        BiomedError: if there is no such batcher, or its settings are wrong.
+    Examples have at most `max_words` tokens; 0 for whole documents.
     """
     paths = [Path(file) for file in files]
     if batcher["@batchers"] == BY_WORDS and not max_words:
@@ -261,10 +234,6 @@ def start_config(
 
     Heads get the settings that follow from what the corpus holds (`EncoderHead.corpus_settings`).
     Further components of a template without a head come after the head.
-
-    Args:
-        corpus, task, template: as for `fill_config`.
-        description: of the corpus.
     """
     if template is None:
         task, head = find_learner(corpus, description, task)
@@ -317,12 +286,9 @@ def has_no_head(config: Config) -> bool:
 def add_head(
     config: Config, name: str, head: type[EncoderHead], settings: dict[str, object]
 ) -> str:
-    """Add a head to a template.
+    """Add a head to a template, and give the name of its main score.
 
     Its settings are its factory's, over these the template's of `[heads]`, over these the given.
-
-    Returns:
-        the name of its main score.
     """
     own = Config(_read_factory(head).default_config).copy()
     own = own.merge(config.get("heads", {}).get(head.default_name, {})).merge(settings)
@@ -389,12 +355,6 @@ def read_template(template: Path | str) -> Config:
 
     A template that has no section `[nlp]` has only what differs from `base.cfg`, or from the
     template that it extends.
-
-    Args:
-        template: as for `find_template`.
-
-    Raises:
-        BiomedError: if it is not there, not a config, or lacks something.
     """
     path = find_template(template)
     config = read_config(path)
@@ -428,15 +388,7 @@ def read_template(template: Path | str) -> Config:
 def read_config(
     path: Path, overrides: Mapping[str, object] | None = None, *, interpolate: bool = False
 ) -> Config:
-    """Read a config.
-
-    Args:
-        overrides: settings by their dotted names.
-        interpolate: whether variables get their values.
-
-    Raises:
-        BiomedError: if it is not a file, or not a config.
-    """
+    """Read a config, with overrides by their dotted names."""
     if not os.path.isfile(path):
         raise BiomedError(f"{path}: no such file; give a config (.cfg)")
     try:
@@ -496,15 +448,7 @@ def write_description(corpus: Path, description: dict[str, Any]) -> None:
 
 
 def read_fields(path: Path, fields: tuple[str, ...], writer: str) -> dict[str, object]:
-    """Read a JSON object.
-
-    Args:
-        fields: what it must have.
-        writer: the command that writes it, for the error messages.
-
-    Raises:
-        BiomedError: if it is not there, is not JSON, or lacks a field.
-    """
+    """Read a JSON object with these fields, which the command `writer` writes."""
     if not os.path.isfile(path):
         raise BiomedError(f"{path}: not there; `{writer}` writes it")
     try:

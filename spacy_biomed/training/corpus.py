@@ -67,11 +67,7 @@ def Corpus_v1(
 
 
 def _find_files(path: Path) -> list[Path]:
-    """The .spacy files of a path.
-
-    Raises:
-        BiomedError: if there is none, or there are no documents in them.
-    """
+    """The .spacy files of a path, which have documents."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"\[W090\]")  # the error below says more
         files = walk_corpus(path, FILE_TYPE) if Path(path).exists() else [Path(path)]

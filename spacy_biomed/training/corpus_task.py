@@ -19,14 +19,6 @@ def find_learner(
 
     The task is the one that is given, else that of its `corpus.json`, else the catalogue's, else
     what a head recognises in the training part (`EncoderHead.recognised_by`).
-
-    Args:
-        folder: of the corpus, for the error message.
-        description: its `corpus.json`.
-        task: kind of corpus, as the catalogue calls it.
-
-    Raises:
-        BiomedError: if none of them tells the task, or no head learns it.
     """
     learners = list_learners()
     task = task or description.get("task") or _catalogue_task(description["name"])

@@ -98,9 +98,7 @@ def RichLogger_v1(
 class EvaluationTable:
     """The table of evaluations on the standard output, for a terminal or a log file.
 
-    Args:
-        pipes: the components with a loss.
-        training: the section of the config, interpolated.
+    It has the losses of `pipes`. `training` is the section of the config, interpolated.
     """
 
     def __init__(self, pipes: Sequence[str], training: dict[str, Any], stdout: IO):
@@ -133,11 +131,7 @@ class EvaluationTable:
 
 
 class StepBar:
-    """A bar of steps on the standard error, if that is a terminal.
-
-    Args:
-        training: the section of the config, interpolated.
-    """
+    """A bar of steps on the standard error, if that is a terminal."""
 
     def __init__(self, training: dict[str, Any], stderr: IO):
         self._max_steps = training["max_steps"] or math.inf
@@ -192,11 +186,7 @@ def format_speed(words_per_second: float | None) -> str:
 
 
 def shorten_names(names: Sequence[str]) -> dict[str, str]:
-    """Short names of components, since spaCy's table cuts off the columns of their losses.
-
-    Returns:
-        each name without "biomed_", unless two would have the same name.
-    """
+    """Names of components without "biomed_", unless two would have the same name."""
     short = [name.removeprefix("biomed_") for name in names]
     return dict(zip(names, short if len(set(short)) == len(short) else names, strict=True))
 
@@ -228,9 +218,7 @@ class TrainingSpeed:
     def measure(self, words: int, step: int) -> float | None:
         """The speed since the last evaluation, or since the start; None if it is unknown.
 
-        Args:
-            words: of all steps.
-            step: number of the last step, from 0.
+        Words are those of all steps, and `step` is the number of the last, from 0.
         """
         speed, steps = None, len(self._ends)
         if self._words is None and 0 < step == steps - 1:
@@ -245,22 +233,16 @@ class TrainingSpeed:
 
 
 class TimeLeft:
-    """Seconds until the last step, if steps and evaluations take as long as those so far.
-
-    Args:
-        max_steps: of the training; 0 if its length is unknown.
-    """
+    """Seconds until the last step, if steps and evaluations take as long as those so far."""
 
     def __init__(self, max_steps: int):
         self._max_steps = max_steps
         self._begin = (-1, 0)  # step and seconds
 
     def estimate(self, step: int, seconds: int) -> float | None:
-        """The seconds left after an evaluation; None if they are unknown.
+        """The seconds left after an evaluation, by its step, from 0, and the seconds so far.
 
-        Args:
-            step: number of the last step, from 0.
-            seconds: since the start of the training.
+        They are None if the length of the training is unknown.
         """
         if step == 0:  # mostly the evaluation, which is not made after every step
             self._begin = (step, seconds)

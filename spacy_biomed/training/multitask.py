@@ -75,13 +75,9 @@ class _Task:
     foreign_labels: frozenset[str]
 
     def take(self, source: Doc, target: Doc) -> bool:
-        """Copy the component's layer to a document without annotation.
+        """Copy the component's layer to a document without annotation; give whether there is any.
 
-        Returns:
-            whether the source is annotated for the component.
-
-        Raises:
-            BiomedError: if it has a class with the name of another component's class.
+        A class with the name of another component's class is refused.
         """
         is_annotated = self.head.copy_layer(self.pipe, source, target, prefix=self.prefix)
         shared = self.foreign_labels.intersection(target.cats)
@@ -154,12 +150,7 @@ class MultiTaskCorpus:
         self.prefixed = frozenset(prefixed)
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
-        """Yield the examples of all corpora, one corpus after the other.
-
-        Raises:
-            BiomedError: if a component is missing or not supported, a corpus does not have its
-                component's layer, or two components have a class of the same name.
-        """
+        """Yield the examples of all corpora, one corpus after the other."""
         tasks = [self._task(nlp, name) for name in self.corpora]
         annotation_keys = list_annotation_keys()
         for task in tasks:

@@ -81,11 +81,7 @@ def proportional_v1(batcher: BatcherT, batchers: dict[str, Any] | None = None) -
 
 
 def split_by_task(examples: Iterable[Example]) -> dict[str, list[Example]]:
-    """Group examples by task, sorted by the tasks' names; examples keep their order.
-
-    Raises:
-        BiomedError: if an example is not from a multi-task corpus.
-    """
+    """Group examples by task, sorted by the tasks' names; examples keep their order."""
     tasks: dict[str, list[Example]] = {}
     for example in examples:
         task = example.reference.user_data.get(TASK_KEY)

@@ -135,11 +135,7 @@ def create_multitask_config(
 
 
 def read_task(folder: Path, recipe: Recipe) -> Task:
-    """Look what a converted corpus is for.
-
-    Raises:
-        BiomedError: if it is not a corpus, or no head learns its task.
-    """
+    """Look what a converted corpus is for."""
     description = read_description(folder)
     kind, head = find_learner(folder, description)
     settings = {
@@ -188,11 +184,7 @@ def _find_max_words(config: Config, recipe: Recipe, tasks: list[Task]) -> dict[s
 
 
 def count_steps(schedule: Schedule, batches: list[int]) -> int:
-    """Batches, which are optimizer steps, in an epoch of a schedule.
-
-    Args:
-        batches: of each task.
-    """
+    """Batches, which are optimizer steps, in an epoch of a schedule, by those of each task."""
     return len(batches) * max(batches) if schedule == "round_robin" else sum(batches)
 
 

@@ -25,12 +25,7 @@ LAYER_NUMBER = re.compile(r"\blayers?\.(\d+)\.")
 
 
 class _Module:
-    """A module that an optimizer updates, with what takes long to look up in every step.
-
-    Attributes:
-        optimizer: PyTorch's optimizer of the module.
-        named: its parameters with their names.
-    """
+    """A module with its optimizer in PyTorch, and with what takes long to look up in every step."""
 
     def __init__(self, module: "torch.nn.Module", optimizer: "torch.optim.Optimizer"):
         self.module = module
@@ -111,24 +106,18 @@ class AdamW(Optimizer):
         return Optimizer.__call__(group, key, weights, gradient, lr_scale=lr_scale)
 
     def clip_with(self, models: list[Model]) -> None:
-        """Let the next module's gradients and those of thinc models have one norm to be clipped by.
+        """Let the next module's gradients and those of its heads have one norm to be clipped by.
 
-        This has no effect unless `clip_together` is set.
-
-        Args:
-            models: the heads of the module, which are updated after it.
+        The heads are updated after it. This has no effect unless `clip_together` is set.
         """
         self._clipped_with = models if self.clip_together else []
 
     def step_module(self, key: int, module: "torch.nn.Module") -> None:
         """Clip the module's gradients to the norm `grad_clip` and update all its parameters.
 
-        The norm is also that of the models of `clip_with`, whose gradients are clipped with it.
-
-        Args:
-            key: identifies the module between steps. If the key has another module, as after
-                loading, the optimizer's state is reset.
-            module: the module, with gradients.
+        The norm is also that of the models of `clip_with`, whose gradients are clipped with it. The
+        key identifies the module between steps. If it has another module, as after loading, the
+        optimizer's state is reset.
         """
         own = self._modules.get(key)
         if own is None or own.module is not module:
@@ -168,11 +157,7 @@ class AdamW(Optimizer):
         optimizer.step()
 
     def _average(self, key: int, own: _Module, step: int) -> None:
-        """Update the running averages of all parameters, by thinc's rule.
-
-        Args:
-            step: number of updates so far, including this one.
-        """
+        """Update the running averages of all parameters, by thinc's rule for this step."""
         from torch.optim.swa_utils import get_ema_multi_avg_fn
 
         decay = min((1 + step) / (10 + step), MAX_AVERAGES_DECAY)
@@ -203,10 +188,9 @@ class AdamW(Optimizer):
         ]
 
     def torch_state(self) -> "dict[int, dict[str, torch.Tensor]]":
-        """The moments and step counts of all modules updated so far.
+        """The moments and step counts of all modules updated so far, by the modules' keys.
 
-        Returns:
-            for each module's key the values, by the parameter's number and the name: `12.exp_avg`.
+        They are named by the parameter's number: `12.exp_avg`.
         """
         return {
             key: {

@@ -100,14 +100,7 @@ def train(
 
 
 def check_training_output(output: Path, config: Config) -> None:
-    """Check that training can write to a folder, and would not replace its own inputs.
-
-    Args:
-        config: interpolated.
-
-    Raises:
-        BiomedError: as `train` does.
-    """
+    """Check that training can write to a folder, and would not replace its own inputs."""
     if output.exists() and not output.is_dir():
         raise BiomedError(f"{output}: this is a file; name a folder to write to")
     sections = [config.get(section, {}) for section in SECTIONS_WITH_INPUTS]

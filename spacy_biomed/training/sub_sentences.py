@@ -21,13 +21,6 @@ def split_doc(doc: Doc, max_words: int) -> Iterator[Doc]:
     et al. (2020, "An Empirical Study of Multi-Task Learning on BERT for Biomedical Text Mining",
     section 3). No mention of `doc.ents` or of a span group is cut: a part ends before a mention
     that would not fit, and is longer than `max_words` only if a single mention is.
-
-    Args:
-        doc: a document without sentences is one sentence.
-        max_words: tokens.
-
-    Raises:
-        BiomedError: if the document has an annotation of the whole text, such as classes.
     """
     check_mentions_only(doc)
     is_inside = np.zeros(len(doc) + 1, dtype=bool)

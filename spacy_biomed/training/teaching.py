@@ -119,12 +119,7 @@ def create_taught_corpus(
 
 
 def _check_teachers(teachers: Sequence[Language], merge_into: str | None) -> list[str]:
-    """The names of the components that are taught.
-
-    Raises:
-        BiomedError: if a pipeline has no component that can teach, or if components that teach the
-            same component are not all `biomed_ner` with the same tag scheme.
-    """
+    """The names of the components that are taught."""
     taught: dict[str, list[Teacher]] = defaultdict(list)
     for teacher in teachers:
         found: list[Any] = [part for _, part in teacher.pipeline if isinstance(part, Teacher)]
@@ -167,13 +162,7 @@ def teach(
 ) -> Iterator[Doc]:
     """Store the teachers' probabilities on documents, without changing their annotation.
 
-    Args:
-        teachers: trained pipelines.
-        references: the documents.
-        merge_into: see `create_taught_corpus`.
-
-    Yields:
-        the same documents.
+    `merge_into` is as in `create_taught_corpus`.
     """
     for batch in minibatch(references, teachers[0].batch_size):
         found: dict[str, list[tuple[list[str], list[Floats2d]]]] = defaultdict(list)

@@ -67,11 +67,7 @@ def TrackingLogger_v1(
 
 
 def list_private_settings(config: Config) -> list[str]:
-    """The dotted names of a config's settings that are paths or were found in a corpus.
-
-    Args:
-        config: interpolated.
-    """
+    """The dotted names of an interpolated config's settings that are paths or found in a corpus."""
     return [
         name
         for name, value in dict_to_dot(config).items()

@@ -145,11 +145,7 @@ def _check_source(nlp: Language, source: str, config: Config, trained: Sequence[
 
 
 def _choose_rate(nlp: Language, config: Config) -> float | None:
-    """The highest learning rate of a training that goes on; None for the template's.
-
-    Args:
-        config: the template.
-    """
+    """The highest learning rate of a training that goes on; None for the template's."""
     own = nlp.config.interpolate().get("vars", {})
     rate = own.get("learn_rate", config["vars"].get("learn_rate"))
     if not isinstance(rate, int | float):

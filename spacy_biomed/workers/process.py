@@ -71,11 +71,7 @@ class Worker:
         self._answers = cast(IO[bytes], self._process.stdout)
 
     def ask(self, do: str, **arguments: object) -> Any:
-        """Send a request and wait for the answer.
-
-        Raises:
-            WorkerFailed: if the request raised an exception in the worker, or the process ended.
-        """
+        """Send a request, and wait for the answer or for `WorkerFailed`."""
         try:
             _send(self._requests, (do, arguments))
             result, error = pickle.load(self._answers)
@@ -118,22 +114,12 @@ class Worker:
 def start_worker(
     name: str, environment: dict[str, str] | None = None, *, keep_errors: bool = True
 ) -> Worker:
-    """Start a process that answers with the methods of a class.
-
-    Args:
-        name: "MODULE:CLASS", whose class is created without arguments.
-        environment, keep_errors: as in `Worker`.
-    """
+    """Start a process that answers with the methods of a class, written as "MODULE:CLASS"."""
     return Worker([sys.executable, "-m", __package__, name], environment, keep_errors=keep_errors)
 
 
 def serve(methods: object) -> None:
-    """Answer requests from stdin until it is closed.
-
-    Args:
-        methods: a request calls the method of its name. If there is a method `end`, it is called at
-            the end.
-    """
+    """Answer requests from stdin, each by the method of its name, until its end; then `end`."""
     # A terminal sends Ctrl-C to this process too. It ends when the one that asks does.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Libraries may print to stdout, so answers go to a copy of it.

@@ -49,11 +49,7 @@ def explaining_interruption() -> Iterator[None]:
 
 
 def explain(error: BaseException, ctx: typer.Context) -> str | None:
-    """Say in one line what is wrong, where, and what to do; None if the input is not the cause.
-
-    Args:
-        ctx: click's context of the group whose command raised the error.
-    """
+    """Say in one line what is wrong, where, and what to do; None if the input is not the cause."""
     if isinstance(error, OSError):
         return explain_os_error(error, sys.argv[1:])
     if isinstance(error, UsageError):
@@ -63,11 +59,7 @@ def explain(error: BaseException, ctx: typer.Context) -> str | None:
 
 
 def explain_os_error(error: OSError, arguments: list[str]) -> str | None:
-    """Explain an error about a file that the user named, or that is in or above a named path.
-
-    Args:
-        arguments: the command line.
-    """
+    """Explain an error about a file that the user named, or that is in or above a named path."""
     named = [Path(argument).absolute() for argument in arguments if not argument.startswith("-")]
     for name in (error.filename, error.filename2):
         if not isinstance(name, str):

@@ -69,7 +69,6 @@ def showing_runs(
     Yields a function to call with the identifier and the description of each finished run.
 
     Args:
-        title: of the table.
         cells: identifiers of runs by row and corpus.
         left: identifiers of the runs that are not finished.
     """

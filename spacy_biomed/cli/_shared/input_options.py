@@ -50,11 +50,7 @@ PATTERNS = typer.Option(
 
 
 def read_layout(encoding: str, delimiter: str | None, quoting: str) -> Layout:
-    """How text files are written, from the options.
-
-    Raises:
-        BiomedError: if there is no such encoding, delimiter or quoting.
-    """
+    """How text files are written, from the options."""
     from ...files.records import Layout
 
     if delimiter in ("\\t", "tab"):

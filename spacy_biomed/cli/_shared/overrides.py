@@ -9,11 +9,7 @@ from ...errors import BiomedError, quote
 
 
 def parse_overrides(context: typer.Context) -> dict[str, object]:
-    """Settings by their dotted names, from the options that the command does not define.
-
-    Raises:
-        BiomedError: if an option is not of the form `--section.setting value`.
-    """
+    """Settings by their dotted names, from the options that the command does not define."""
     _check_words(context)
     try:
         return parse_config_overrides(context.args)

@@ -10,14 +10,7 @@ from ...errors import BiomedError, install_command
 
 @contextmanager
 def importing_extra(needed_for: str) -> Iterator[None]:
-    """Import modules that need the extra `train` within the context.
-
-    Args:
-        needed_for: what needs which packages, for the message.
-
-    Raises:
-        BiomedError: if the extra is not installed.
-    """
+    """Say which extra to install if an import within the context, needed for this, fails."""
     try:
         yield
     except ImportError as error:

@@ -23,11 +23,7 @@ GPU_ID = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU to train on; -1 fo
 
 
 def template_option(name: str | None) -> Any:
-    """An option with a template that ships as its default; the command gets its file.
-
-    Args:
-        name: None where the corpus decides.
-    """
+    """An option for a template that ships, or None for the corpus's; the command gets its file."""
     return typer.Option(name, callback=_find_template, help="Template's name, or a config to fill.")
 
 

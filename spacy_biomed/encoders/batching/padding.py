@@ -54,14 +54,7 @@ class SharedLines:
 def pad_windows(
     layout: RowLayout, windows: Windows, placements: list[Placement], pad: int
 ) -> list[SequenceBatch]:
-    """Fill a padded batch for each placement.
-
-    Args:
-        layout: the rows of the documents.
-        windows: what to encode of them.
-        placements: the windows of each batch, and their places in it. At least one.
-        pad: vocabulary id of padding.
-    """
+    """Fill a padded batch for each placement, at least one, of windows; `pad` is an id."""
     windows = windows.take(np.concatenate([placement.sequences for placement in placements]))
     starts, sizes = _stretches(layout, windows)
     lengths = sizes.sum(axis=1)

@@ -90,11 +90,7 @@ def tokenize(
 
 
 def find_pairs(docs: list[Doc], texts: list[str]) -> Pairs:
-    """The documents that are pairs.
-
-    Args:
-        texts: the documents' texts.
-    """
+    """The documents that are pairs, by their texts."""
     found = {
         i: get_pair(doc)
         for i, (doc, text) in enumerate(zip(docs, texts, strict=True))
@@ -104,11 +100,9 @@ def find_pairs(docs: list[Doc], texts: list[str]) -> Pairs:
 
 
 def truncate_longest_first(first: Ints1d, second: Ints1d, room: int) -> tuple[Ints1d, Ints1d]:
-    """How much of each text of each pair to keep, dropping from the longer text first.
+    """How much of each text of each pair to keep, (pairs,), dropping from the longer text first.
 
-    Args:
-        first, second: (pairs,) pieces of the texts.
-        room: maximum number of pieces of a pair.
+    `room` is the maximum number of pieces of a pair.
     """
     kept_of_shorter = np.minimum(np.minimum(first, second), room // 2)
     kept_of_longer = np.minimum(np.maximum(first, second), room - kept_of_shorter)

@@ -44,9 +44,7 @@ class RowLayout:
     def rows_of_pieces(self, pieces: Ints1d, counts: Ints1d) -> Ints1d:
         """The rows of word pieces, which like these count from the beginning of their document.
 
-        Args:
-            pieces: the first document's, then the second's, and so on.
-            counts: (docs,) number of pieces of each document.
+        `counts`, (docs,), has the number of pieces of each document, which follow each other.
         """
         doc = np.repeat(np.arange(len(counts)), counts)
         before, first, between = (self.sizes[doc, i] for i in (BEFORE, FIRST, BETWEEN))
@@ -56,8 +54,7 @@ class RowLayout:
 def lay_out(texts: TextPieces, tokenizer: WordPieceTokenizer, has_rows: np.ndarray) -> RowLayout:
     """Put the tokenizer's special tokens around the word pieces of each document.
 
-    Args:
-        has_rows: (docs,) false for documents that get no rows, not even for special tokens.
+    A document for which `has_rows`, (docs,), is false gets no rows, not even for special tokens.
     """
     pair = tokenizer.pair
     singles, pairs = has_rows & ~texts.is_pair, has_rows & texts.is_pair

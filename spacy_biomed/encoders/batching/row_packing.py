@@ -36,11 +36,7 @@ class Placement:
 
 
 def one_a_line(sequences: Ints1d, lengths: Ints1d) -> Placement:
-    """Place each sequence at the beginning of a separate line.
-
-    Args:
-        lengths: of the sequences of all batches.
-    """
+    """Place each sequence at the beginning of a separate line, by the lengths of all sequences."""
     lines = np.arange(len(sequences))
     shape = len(sequences), int(lengths[sequences].max())
     return Placement(sequences, lines, np.zeros_like(sequences), shape)
@@ -78,10 +74,7 @@ def pack_by_length(lengths: Ints1d, budget: int, longest: int) -> list[Placement
 def _fill_lines(
     order: list[int], sizes: list[int], width: int, most_lines: int
 ) -> tuple[list[tuple[int, int, int]], list[int]]:
-    """Fill the lines of one batch.
-
-    Args:
-        order: sequences, the longest first.
+    """Fill the lines of one batch with sequences, the longest first.
 
     Returns:
         (sequence, line, start) of the sequences that fit; and the sequences that do not.

@@ -68,9 +68,6 @@ def make_sequences(
         normalize: whether texts are read as `normalization.normalize_text` has them.
         share_lines: whether several sequences may share a line, which reduces padding if the
             encoder can separate them.
-
-    Raises:
-        BiomedError: if the window has no room for a word piece, or for a pair.
     """
     around = len(tokenizer.prefix) + len(tokenizer.suffix)
     if window <= around:
@@ -109,9 +106,7 @@ def _make_one(
 ) -> Sequences:
     """A single text that fits into a window, with less work than any batch takes.
 
-    Args:
-        pieces: (pieces,) vocabulary ids.
-        indices, piece_counts: from `align_tokens`.
+    `pieces`, (pieces,), are vocabulary ids; `align_tokens` gives the rest.
     """
     ids = np.concatenate([tokenizer.prefix, pieces, tokenizer.suffix]).astype("int64")
     rows = np.arange(len(ids))

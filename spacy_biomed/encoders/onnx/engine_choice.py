@@ -46,11 +46,7 @@ MARGIN = 1.1
 
 
 def read_setting(setting: str) -> EngineSetting:
-    """An engine, or "auto": the setting, or what the environment variable says in place of it.
-
-    Raises:
-        BiomedError: if it names no engine.
-    """
+    """An engine, or "auto": the setting, or what the environment variable says in place of it."""
     variable = os.environ.get(VARIABLE)
     wanted, where = (variable, VARIABLE) if variable else (setting, "engine")
     if wanted not in SETTINGS:
@@ -67,12 +63,9 @@ def usable_engines() -> list[EngineName]:
 def choose_engine(
     model: bytes, precision: EnginePrecision, batches: Sequence[Inputs]
 ) -> EngineName | None:
-    """The faster engine for an encoder, and for batches as long as these.
+    """The faster engine for an encoder, as in `model.onnx`, and for batches as long as these.
 
-    Args:
-        model: content of `model.onnx`.
-        precision: as for `create_engine`.
-        batches: inputs of the model. Some 2,048 word pieces of them are used.
+    Some 2,048 word pieces of the batches are used.
 
     Returns:
         the choice that was remembered for this encoder, processor and length, or that is made now;

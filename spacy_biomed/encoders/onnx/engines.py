@@ -63,10 +63,7 @@ def create_engine(
     """Load a model.
 
     Args:
-        name: the library.
         model: content of an ONNX file, whose weights are all in it.
-        threads: threads of one run.
-        runs: runs that will overlap.
         precision: number format of OpenVINO's matrix products that are not int8; "auto" is bf16 on
             processors with instructions for it, else fp32. ONNX Runtime computes in fp32.
 

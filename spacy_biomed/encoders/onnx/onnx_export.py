@@ -195,12 +195,7 @@ def _quantize(source: Path, target: Path, embeddings: bool, calibration: list[In
 
 
 def quantize_products(source: Path, target: Path) -> None:
-    """Quantise the matrix products of an ONNX model, with one range for each input and run.
-
-    Args:
-        source: the model.
-        target: where to write it to.
-    """
+    """Quantise the matrix products of an ONNX model, with one range for each input and run."""
     from onnx import TensorProto
     from onnxruntime.quantization import QuantType, quantize_dynamic
 

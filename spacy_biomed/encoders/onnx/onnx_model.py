@@ -135,9 +135,6 @@ class OnnxShim(Shim):
         """Vectors of the kept positions, (kept, width), of each padded batch.
 
         A single batch is computed on all threads; several batches get one thread each.
-
-        Raises:
-            BiomedError: for segment ids, if the encoder was exported before pairs were supported.
         """
         if "segments" not in self.settings and any(b.segments is not None for b in batches):
             raise BiomedError(
@@ -195,11 +192,7 @@ class OnnxShim(Shim):
         return create_engine(name, model, threads=threads, runs=runs, precision=self.precision)
 
     def load(self, path: Path) -> None:
-        """Read an exported encoder.
-
-        Raises:
-            BiomedError: if the directory contains no encoder, or a damaged one.
-        """
+        """Read the directory of an exported encoder."""
         missing = [name for name in (MODEL, TOKENIZER, SETTINGS) if not (path / name).is_file()]
         if missing:
             raise BiomedError(

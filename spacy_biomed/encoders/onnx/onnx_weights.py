@@ -37,14 +37,9 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def check_weights(model: bytes) -> None:
-    """Check that no tensor of an ONNX model is stored in another file, and that all are numbers.
+    """Raise ValueError if an ONNX model is not a protocol buffer with all of its tensors.
 
-    Args:
-        model: content of the file.
-
-    Raises:
-        ValueError: if one is in another file, if one has NaN, or infinite weights, or if the bytes
-            are not a protocol buffer.
+    Tensors must not be in another file, and weights must be finite numbers.
     """
     stack = [("model", memoryview(model))]
     while stack:

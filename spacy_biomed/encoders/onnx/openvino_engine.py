@@ -35,11 +35,7 @@ KEPT_KERNELS = "16"
 
 
 class OpenVinoEngine:
-    """A model compiled for the CPU. `Engine` describes the arguments.
-
-    Attributes:
-        compiled: the compiled model.
-    """
+    """A model compiled for the CPU. `Engine` describes the arguments."""
 
     def __init__(self, model: bytes, threads: int, runs: int, precision: EnginePrecision):
         # OpenVINO would find out the format by itself; only the weights of ONNX are checked.

@@ -36,8 +36,6 @@ def quantize_statically(source: Path, target: Path, batches: Iterable[Inputs]) -
     saturate in 16-bit sums.
 
     Args:
-        source: model in fp32.
-        target: file to write.
         batches: inputs of the model, without padding, to measure ranges on. At least one.
     """
     batches = list(batches)

@@ -181,8 +181,7 @@ class EncoderShim(PyTorchShim):
     ) -> None:
         """Add the gradients of trained weights to those of the model, and release the graph.
 
-        Args:
-            encoder: the copy of the model that computed the outputs.
+        The copy of the model `encoder` has computed the outputs.
         """
         table = self._model.get_input_embeddings()
         computed = self._weights if encoder is self._model else self._casts.weights
@@ -264,12 +263,7 @@ class EncoderShim(PyTorchShim):
 
     @contextmanager
     def use_params(self, params: dict[tuple[int, str], FloatsXd]) -> Iterator[None]:
-        """Compute temporarily with other weights, such as an optimizer's averages.
-
-        Args:
-            params: arrays by this shim's id and the parameter's name; missing weights are
-                unchanged.
-        """
+        """Compute temporarily with other weights, such as averages; those missing stay."""
         chosen = {
             parameter: params[self.id, name]
             for name, parameter in (self._model.named_parameters() if self._model else ())

@@ -12,19 +12,10 @@ def map_layers(student: int, teacher: int, layers: Sequence[int] | None = None) 
 
     Layers count from 1; 0 is the embedding layer, and g(0) = 0. By default the student's layers map
     to every k-th layer of the teacher, the last to the last. If the number of layers is not a
-    multiple, the positions are rounded up.
-
-    Args:
-        student, teacher: number of layers of each.
-        layers: g(1) to g(student), instead of the default.
+    multiple, the positions are rounded up. `layers` are others in their place.
 
     Returns:
         g(1) to g(student).
-
-    Raises:
-        BiomedError: if the number of given layers is not the student's, if the teacher does not
-            have a given layer, or if none are given and the student has more layers than the
-            teacher.
 
     Examples:
         >>> map_layers(6, 12)

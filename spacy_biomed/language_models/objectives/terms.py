@@ -25,9 +25,7 @@ LEAST_ATTENTION = 1e-10
 def label_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Mean cross-entropy of the word pieces at the masked positions (equation 1).
 
-    Args:
-        logits: (masked, vocabulary).
-        labels: (masked,).
+    Logits are (masked, vocabulary), and labels (masked,).
     """
     return F.cross_entropy(_single(logits), labels, reduction="sum") / max(len(labels), 1)
 
@@ -36,13 +34,9 @@ def soft_target_divergence(student: Tensor, teacher: Tensor, temperature: float)
     """KL divergence of the student's distributions from the teacher's (equation 2).
 
     The equation has a minus sign before the divergence, which would drive the two apart; this must
-    be a misprint. The logits of both are divided by the temperature, and the divergence is
-    multiplied by its square, so that the size of the gradients does not depend on it (Hinton et al.
-    2015, section 2).
-
-    Args:
-        student, teacher: logits, (positions, vocabulary).
-        temperature: of both distributions.
+    be a misprint. The logits of both, (positions, vocabulary), are divided by the temperature, and
+    the divergence is multiplied by its square, so that the size of the gradients does not depend on
+    it (Hinton et al. 2015, section 2).
     """
     divergence = F.kl_div(
         F.log_softmax(_single(student) / temperature, dim=-1),
@@ -56,8 +50,7 @@ def soft_target_divergence(student: Tensor, teacher: Tensor, temperature: float)
 def soft_target_cross_entropy(student: Tensor, teacher: Tensor) -> Tensor:
     """Cross-entropy with the teacher's distributions as labels (equation 8).
 
-    Args:
-        student, teacher: logits, (positions, vocabulary).
+    Logits are (positions, vocabulary).
     """
     targets = F.softmax(_single(teacher), dim=-1)
     return F.cross_entropy(_single(student), targets, reduction="sum") / max(len(student), 1)
@@ -66,8 +59,7 @@ def soft_target_cross_entropy(student: Tensor, teacher: Tensor) -> Tensor:
 def cosine_distance(student: Tensor, teacher: Tensor, attended: Tensor) -> Tensor:
     """Mean of 1 - cosine of the hidden states over positions (equation 3).
 
-    Args:
-        student, teacher: (batch, length, width). attended: (batch, length).
+    States are (batch, length, width), and `attended` is (batch, length).
     """
     distance = 1 - F.cosine_similarity(_single(student), _single(teacher), dim=-1)
     return _mean(distance, attended)
@@ -76,8 +68,7 @@ def cosine_distance(student: Tensor, teacher: Tensor, attended: Tensor) -> Tenso
 def squared_error(student: Tensor, teacher: Tensor, attended: Tensor) -> Tensor:
     """Mean squared error over positions and width (equation 6, first term).
 
-    Args:
-        student, teacher: (batch, length, width). attended: (batch, length).
+    States are (batch, length, width), and `attended` is (batch, length).
     """
     error = (_single(student) - _single(teacher)).square().mean(dim=-1)
     return _mean(error, attended)
@@ -86,10 +77,8 @@ def squared_error(student: Tensor, teacher: Tensor, attended: Tensor) -> Tensor:
 def attention_squared_error(student: Tensor, teacher: Tensor, attended: Tensor) -> Tensor:
     """Mean squared error over heads and the entries of their maps (equation 6, second term).
 
-    An entry counts only if both its row and its column are attended.
-
-    Args:
-        student, teacher: (batch, heads, length, length). attended: (batch, length).
+    Maps are (batch, heads, length, length), and `attended` is (batch, length). An entry counts only
+    if both its row and its column are attended.
     """
     student, teacher = _match_heads(_single(student), _single(teacher))
     error = (student - teacher).square().mean(dim=1)
@@ -100,10 +89,8 @@ def attention_divergence(student: Tensor, teacher: Tensor, attended: Tensor) -> 
     """Mean KL divergence of rows of attention maps, over heads and rows.
 
     The student's map comes first, D(student || teacher), as in equations 10 and 12. A row is a
-    distribution over the attended columns.
-
-    Args:
-        student, teacher: (batch, heads, length, length). attended: (batch, length).
+    distribution over the attended columns. Maps are (batch, heads, length, length), and `attended`
+    is (batch, length).
     """
     student, teacher = _match_heads(_single(student), _single(teacher))
     ratio = student.clamp(min=LEAST_ATTENTION).log() - teacher.clamp(min=LEAST_ATTENTION).log()

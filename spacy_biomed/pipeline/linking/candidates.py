@@ -119,11 +119,7 @@ class KnownNames:
 
 
 class CandidateFinder:
-    """Finds the concepts that mentions may mean.
-
-    Args:
-        known: names and concepts from training.
-    """
+    """Finds the concepts that mentions may mean, also by names and concepts known from training."""
 
     def __init__(self, terminology: Terminology, known: KnownNames):
         self.terminology = terminology
@@ -132,12 +128,7 @@ class CandidateFinder:
         self._concepts: dict[int, Concept] = {}
 
     def find(self, mentions: Sequence[str], document: str) -> dict[str, Candidates]:
-        """The candidates of each text of a document's mentions.
-
-        Args:
-            mentions: their texts, in their order.
-            document: the text of the document.
-        """
+        """The candidates of each text of a document's mentions, in their order."""
         found = {text: self._copy(self._look_up(text)) for text in dict.fromkeys(mentions)}
         self._expand(found, document)
         named = {

@@ -111,11 +111,7 @@ class BiomedLinker(Described, Pipe):
         self._finders.pop(name, None)
 
     def open(self) -> None:
-        """Open the terminologies, which otherwise the first entity does.
-
-        Raises:
-            BiomedError: if one cannot be opened.
-        """
+        """Open the terminologies, which otherwise the first entity does."""
         for name in self._paths:
             self._get_finder(name)
 

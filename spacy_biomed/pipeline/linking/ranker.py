@@ -94,11 +94,7 @@ class LinkRanker:
 
     @classmethod
     def from_dict(cls, written: dict[str, Any]) -> LinkRanker:
-        """The counterpart of `to_dict`.
-
-        Raises:
-            BiomedError: if another version of the package, with other features, has trained it.
-        """
+        """The counterpart of `to_dict`; refuse what a version with other features has trained."""
         if written["features"] != list(FEATURES):
             raise BiomedError(
                 "the linker was trained by a version with other features; train it again with "
@@ -197,10 +193,8 @@ def _fit(found: Sequence[Candidates], gold: Sequence[frozenset[str]]) -> LinkRan
 def _fit_network(inputs: Floats2d, mention: Ints1d, is_right: np.ndarray) -> Weights:
     """Fit a network with L-BFGS.
 
-    Args:
-        inputs: (candidates, inputs)
-        mention: (candidates,) place of the mention, in order.
-        is_right: (candidates,) booleans.
+    `inputs` are (candidates, inputs); `mention`, the place of the mention in order, and `is_right`
+    are (candidates,).
     """
     try:
         from scipy.optimize import minimize

@@ -29,9 +29,6 @@ def score_links(
 
     Gold mentions without an identifier (`read_ids`), and what is predicted there, do not count.
 
-    Args:
-        spans_key: layer of the entities; None for `doc.ents`.
-
     Returns:
         `links_p`, `links_r` and `links_f`, from 0 to 1.
     """

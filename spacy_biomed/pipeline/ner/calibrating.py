@@ -125,9 +125,6 @@ def _fit_assertions(
 
     Isotonic regression was worse, since most assertions are almost certainly not true
     (docs/notes.md).
-
-    Args:
-        before: the components before it, without other heads.
     """
     annotated = [example for example in examples if head.has_annotation(example)]
     head.forget_calibration()

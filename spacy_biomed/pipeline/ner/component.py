@@ -161,10 +161,7 @@ class BiomedNER(CalibratedHead, MentionHead):
     def _decode_read(
         self, log_probs: Floats2d, is_space: np.ndarray, lengths: Ints1d, is_read: np.ndarray
     ) -> tuple[Spans, Floats1d]:
-        """Decode only the tokens with scores.
-
-        Entities reach across the others, and as far as the rest of a hyphenated word.
-        """
+        """Decode only the tokens with scores; entities reach across the others."""
         read = np.flatnonzero(is_read)
         doc = np.repeat(np.arange(len(lengths)), lengths)
         counts = np.bincount(doc[read], minlength=len(lengths))

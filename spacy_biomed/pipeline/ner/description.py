@@ -66,11 +66,7 @@ class MentionHead(LabelHead):
     def copy_layer(
         cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
     ) -> bool:
-        """Copy entities; if the component writes a span group, also from `doc.ents` to that group.
-
-        A partly annotated `doc.ents` is not copied to a span group, which cannot mark tokens as not
-        annotated.
-        """
+        """Copy entities; to a span group also from `doc.ents`, unless they are partly annotated."""
         is_taught = copy_soft_labels(reader.name, source, target)
         if not copy_mentions(source, target, reader.cfg.get("spans_key"), is_partial=False):
             return is_taught

@@ -39,12 +39,7 @@ class Development:
     """
 
     def __init__(self, head: BiomedNER, examples: Sequence[Example], log_probs: list[Floats2d]):
-        """Put together what is known of some documents.
-
-        Args:
-            examples: their gold mentions and their tokens.
-            log_probs: (tokens, tags) of each document.
-        """
+        """Put examples together with the log probabilities of each one's tags, (tokens, tags)."""
         self.head = head
         layers = [GoldLayer.read(one.reference, head.cfg["spans_key"]) for one in examples]
         self._layers = [layer for layer in layers if layer is not None]
@@ -83,11 +78,7 @@ class Development:
         yield from ((doc, start, end, labels[label]) for doc, start, end, label in places)
 
     def find_seen(self, spans: Spans) -> np.ndarray:
-        """Whether each entity's wording is a mention of its label in the training part, (spans,).
-
-        Raises:
-            BiomedError: if no document says what was seen in training.
-        """
+        """Whether the wording of each entity is a mention of its label in training, (spans,)."""
         if not any(SEEN_KEY in reference.spans for reference in self._references):
             raise BiomedError(
                 "a share of unseen mentions: the corpus does not mark what was seen in training; "
@@ -151,13 +142,9 @@ class Development:
 
 
 def read_development(nlp: Language, examples: Sequence[Example]) -> dict[str, Development]:
-    """Compute what each `biomed_ner` of a pipeline makes of a development corpus.
+    """What each `biomed_ner` of a pipeline makes of a development corpus, by its name.
 
-    Args:
-        examples: documents with gold mentions.
-
-    Returns:
-        by the name of the component; without those that have no annotated document.
+    Components without an annotated document are left out.
     """
     components: list[tuple[str, Any]] = nlp.pipeline
     heads = {name: pipe for name, pipe in components if isinstance(pipe, BiomedNER)}

@@ -16,14 +16,7 @@ RecallMeasure = Literal["exact", "covered"]
 
 
 def check_target_recall(what: str, target: RecallTarget) -> None:
-    """Check a recall target.
-
-    Args:
-        what: the setting or option, for the message.
-
-    Raises:
-        BiomedError: if it is not above 0 and at most 1.
-    """
+    """Raise BiomedError if a share is not above 0 and at most 1; `what` names the setting."""
     shares = target.values() if isinstance(target, Mapping) else [target]
     for share in shares:
         if share is not None and not 0.0 < share <= 1.0:
@@ -31,11 +24,7 @@ def check_target_recall(what: str, target: RecallTarget) -> None:
 
 
 def check_recall_measure(what: str, measure: str) -> None:
-    """Raise BiomedError if this is not a `RecallMeasure`.
-
-    Args:
-        what: the setting or option, for the message.
-    """
+    """Raise BiomedError if this is not a `RecallMeasure`; `what` names the setting."""
     if measure not in get_args(RecallMeasure):
         advice = list_choices(str(measure), get_args(RecallMeasure))
         raise BiomedError(f"{what} = {quote(measure)}: {advice}")

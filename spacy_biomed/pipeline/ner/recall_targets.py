@@ -66,17 +66,11 @@ def fit_recall(
     counts where mentions are removed from the text.
 
     Args:
-        development: what the component makes of the development corpus.
         target: above 0 and at most 1, or by label, "*" for all others. None, and labels that are
             left out, are decoded as they are.
-        measure: what the recall counts.
 
     Returns:
         what it makes of each label that has a target, and gold mentions.
-
-    Raises:
-        BiomedError: if it has a label that the component does not know, or the component decodes
-            tags by themselves (`decoding = "argmax"`).
     """
     head = development.head
     if target is not None and head.cfg["decoding"] == "argmax":
@@ -131,8 +125,7 @@ def _count_found(
 ) -> Ints1d:
     """(labels,) number of gold mentions that entities find, as a measure counts.
 
-    Args:
-        has_target: (labels,) which labels can cover mentions.
+    `has_target`, (labels,), says which labels can cover mentions.
     """
     if measure == "exact":
         return development.count_found(spans)
@@ -158,11 +151,9 @@ def _measure(
 def _search(
     development: Development, count_found: Callable[[Spans], Ints1d], wanted: Floats1d, gold: Ints1d
 ) -> Floats1d:
-    """(labels,) the offsets; see `fit_recall`.
+    """(labels,) the offsets that reach the recalls `wanted`; see `fit_recall`.
 
-    Args:
-        wanted: (labels,) the recall of each label; not a number to leave the label as it is.
-        gold: (labels,) number of gold mentions.
+    Both arguments are (labels,). A recall that is not a number leaves the label as it is.
     """
     offsets, best = np.zeros((2, len(wanted)))
     highest = np.full(len(wanted), -1)

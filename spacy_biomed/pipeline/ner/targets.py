@@ -37,13 +37,7 @@ class Truth(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TagTargets:
-    """Makes the targets of a component.
-
-    Attributes:
-        name: of the component.
-        scheme: its tags.
-        spans_key, teacher_share: its settings.
-    """
+    """Makes the targets of a component, with its name, its tags and its settings."""
 
     name: str
     scheme: TagScheme
@@ -68,10 +62,8 @@ class TagTargets:
     def _ask_teacher(self, example: Example, tags: Ints1d, gold: Truth, taught: Floats2d) -> Truth:
         """Combine the targets from the gold with a teacher's probabilities.
 
-        Args:
-            tags: (tokens,) gold tags; MISSING where nothing is known.
-            gold: the targets from these tags.
-            taught: (tokens of the reference, tags) the teacher's probabilities.
+        `tags` are gold tags, (tokens,), MISSING where nothing is known. `taught` is (tokens of the
+        reference, tags).
         """
         predicted, reference = _same_tokens(example)
         taught = taught[reference]
@@ -96,11 +88,7 @@ class TagTargets:
         return Truth(targets, allowed)
 
     def _unknown_tags(self, reference: Doc) -> np.ndarray:
-        """(tags,) whether the teacher of a document does not know the tag.
-
-        Raises:
-            BiomedError: if it knows only some of a label's tags, since its tag scheme is different.
-        """
+        """(tags,) whether the teacher of a document does not know the tag."""
         taught, classes = soft_label_classes(reference, self.name), self.scheme.tag_names()
         is_unknown = ~np.isin(classes, taught)
         label_of_tag = self.scheme.label_of_tag
@@ -110,14 +98,10 @@ class TagTargets:
         return is_unknown
 
     def _allowed_tags(self, example: Example, tags: Ints1d) -> np.ndarray:
-        """The tags that each token without a mention may have.
+        """The tags that each token without a mention may have: (tokens, tags).
 
-        Args:
-            tags: (tokens,) gold tags.
-
-        Returns:
-            (tokens, tags), False for tokens with a gold tag other than "O". All are False if every
-            token without a mention is outside.
+        They are False for tokens with a gold tag, (tokens,), other than "O". All are False if every
+        token without a mention is outside.
         """
         scope = get_scope(example.reference, self.spans_key)
         label_ids = {label: i for i, label in enumerate(self.scheme.labels)}
@@ -161,10 +145,7 @@ class TagTargets:
     def place_mentions(
         self, mentions: Sequence[Span], starts: Ints1d, ends: Ints1d
     ) -> tuple[Spans, np.ndarray]:
-        """Find the tokens of gold mentions with labels of the component.
-
-        Args:
-            starts, ends: (tokens,) character offsets of the tokens, ends exclusive.
+        """Find the tokens, with these offsets, of gold mentions with labels of the component.
 
         Returns:
             the mentions that begin and end with a token, and (mentions,) whether each does.
@@ -196,12 +177,7 @@ class TagTargets:
 
 
 def compute_loss(truths: Sequence[Truth], scores: Ragged, xp: ModuleType) -> tuple[float, Floats2d]:
-    """The loss of `BiomedNER.get_loss`, and its gradient.
-
-    Args:
-        truths: of the documents.
-        xp: NumPy or CuPy, whichever the scores are in.
-    """
+    """The loss of `BiomedNER.get_loss`, and its gradient; `xp` is the scores' NumPy or CuPy."""
     # Repeated before they go to a GPU: there each token would be copied by itself.
     lengths = to_numpy(scores.lengths)
     targets = np.repeat(np.concatenate([truth.targets for truth in truths]), lengths, axis=0)

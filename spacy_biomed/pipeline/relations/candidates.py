@@ -139,12 +139,11 @@ def _find_sentences(doc: Doc, reference: Doc | None, starts: Ints1d) -> Ints1d:
 def find_near(
     first: Ints1d, end: Ints1d, max_distance: int, sentence: Ints1d | None = None
 ) -> tuple[Ints1d, Ints1d]:
-    """Find the pairs of mentions that are not too far apart.
+    """Find the pairs of mentions in one sentence with at most `max_distance` tokens between them.
 
     Args:
         first, end: (mentions,) the first token of each, in order, and the one after the last.
-        max_distance: largest number of tokens between two mentions.
-        sentence: (mentions,) the sentence of each, in which the other one has to be.
+        sentence: (mentions,) the sentence of each.
 
     Returns:
         the left and the right mention of each pair, (pairs,) each; they may overlap.
@@ -176,11 +175,7 @@ def _allowed(
 
 
 def group_windows(candidates: Sequence[Candidate], most_words: int) -> list[Ints1d]:
-    """The candidates whose windows are encoded together, as indices.
-
-    Args:
-        most_words: tokens that are encoded at a time.
-    """
+    """The candidates whose windows, of so many tokens, are encoded together, as indices."""
     windows = np.flatnonzero([candidate.window is not None for candidate in candidates])
     words = np.array([candidates[i].words for i in windows.tolist()], dtype="int64")
     return [windows[chosen] for chosen in batch_by_length(words, most_words)]

@@ -186,11 +186,7 @@ class BiomedRelations(RelationHead):
         self.size_model(get_examples(), self.columns)
 
     def _candidates(self, place: int, doc: Doc, annotated: Doc) -> list[Candidate]:
-        """The candidates of a document.
-
-        Args:
-            annotated: the document with the mentions, and with sentences if `doc` has none.
-        """
+        """The candidates of a document, by the mentions and sentences of an annotated one."""
         key = self.cfg["spans_key"]
         spans = annotated.ents if key is None else annotated.spans.get(key, ())
         return find_candidates(
@@ -207,11 +203,7 @@ class BiomedRelations(RelationHead):
     def _encode(
         self, candidates: list[Candidate], docs: list[Doc], *, is_train: bool
     ) -> tuple[Floats2d, Callable[[Floats2d], None]]:
-        """The vector of the first position of each candidate's window: (candidates, width).
-
-        Args:
-            is_train: whether the encoder learns from these texts.
-        """
+        """The vector of the first position of each candidate's window: (candidates, width)."""
         encoder: Model[list[Doc], EncodedBatch] | None = self.model.get_ref("tok2vec").encoder
         if encoder is None:
             raise BiomedError(
@@ -268,9 +260,6 @@ class BiomedRelations(RelationHead):
 
         Returns:
             the candidates, and 1.0 for what is true, else 0.0: (candidates, scores).
-
-        Raises:
-            BiomedError: if a label is unknown, or a pair has two that exclude each other.
         """
         candidates: list[Candidate] = []
         gold: list[set[str]] = []

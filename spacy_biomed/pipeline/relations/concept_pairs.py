@@ -130,11 +130,7 @@ def _pair_groups(
 
 
 def _tokens_of(starts: Ints1d, mentions: Sequence[Span]) -> Ints2d:
-    """The first token of each mention and the one after the last: (mentions, 2).
-
-    Args:
-        starts: (tokens,) the first character of each.
-    """
+    """The first token of each mention and the one after the last: (mentions, 2)."""
     first = np.searchsorted(starts, [one.start_char for one in mentions], side="right") - 1
     end = np.searchsorted(starts, [one.end_char for one in mentions], side="left")
     return np.stack([np.maximum(first, 0), np.maximum(end, first + 1)], axis=1).reshape(-1, 2)

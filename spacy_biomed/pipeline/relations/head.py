@@ -20,9 +20,7 @@ from ..mention_layer import copy_mentions
 class Predictions(NamedTuple):
     """What was compared in a batch of documents, and the probabilities of its relations.
 
-    Attributes:
-        compared: the candidates, or the pairs of concepts of each document.
-        probabilities: (candidates or pairs, scores) in main memory.
+    These are (candidates or pairs of concepts, scores), in main memory.
     """
 
     compared: list[Any]
@@ -30,11 +28,7 @@ class Predictions(NamedTuple):
 
 
 class RelationHead(LabelHead):
-    """A component that writes `doc._.relations`.
-
-    Attributes:
-        compared: what it compares, for messages: "entities" or "concepts".
-    """
+    """A component that writes `doc._.relations`, and that compares entities or concepts."""
 
     usage_line = (
         "print([(head.text, label, tail.text) for head, tail, label, score in doc._.relations])"

@@ -24,10 +24,6 @@ def find_concepts(text: str, mentions: Sequence[Span]) -> list[frozenset[Concept
     several with a `,`, `;` or `|` between. A mention without an identifier means what its name
     says, whatever its case, plural and hyphens; the long form of its name if the text defines it
     as an abbreviation. Mentions of different types never mean the same.
-
-    Args:
-        text: of the document.
-        mentions: of the document.
     """
     long_forms: dict[str, str] = {}
     for found in find_abbreviations(text):
@@ -52,22 +48,15 @@ def choose_meant(concepts: Sequence[frozenset[Concept]]) -> list[frozenset[Conce
     """What each mention counts for: of several concepts, those that no mention has for itself.
 
     So "HNF1 and 4" counts for neither if both are mentioned elsewhere.
-
-    Args:
-        concepts: of each mention.
     """
     own = frozenset().union(*(found for found in concepts if len(found) == 1))
     return [found if len(found) == 1 else found - own for found in concepts]
 
 
 def group_mentions(meant: Sequence[frozenset[Concept]]) -> dict[frozenset[Concept], list[int]]:
-    """Group mentions that mean the same, in the order of their first mentions.
+    """The places of mentions that mean the same, in the order of their first mentions.
 
-    Args:
-        meant: by each mention; nothing if it does not count.
-
-    Returns:
-        the places of the mentions of each group.
+    A mention for which nothing is meant does not count.
     """
     groups: dict[frozenset[Concept], list[int]] = defaultdict(list)
     for place, found in enumerate(meant):

@@ -32,19 +32,10 @@ def find_gold_labels(
 def create_targets(
     gold: Sequence[set[str]], labels: Sequence[str], *, exclusive: bool, name: str
 ) -> Floats2d:
-    """Create the target of each score: 1.0 for what is true, else 0.0.
+    """Create the target of each score, (candidates, scores): 1.0 for what is true, else 0.0.
 
-    Args:
-        gold: the labels of each candidate.
-        labels: of the component, in the order of its scores.
-        exclusive: whether the last score is for candidates without a relation.
-        name: of the component, for messages.
-
-    Returns:
-        (candidates, scores).
-
-    Raises:
-        BiomedError: if a candidate has two labels that exclude each other.
+    If labels are exclusive, the last score is for candidates without a relation. `name` is the
+    component's, for messages.
     """
     targets = np.zeros((len(gold), len(labels) + exclusive), dtype="float32")
     for row, found in enumerate(gold):
@@ -60,11 +51,7 @@ def create_targets(
 
 
 def check_labels(used: Iterable[str], labels: Sequence[str], name: str) -> None:
-    """Check that a component knows the labels of relations.
-
-    Raises:
-        BiomedError: if a label is unknown.
-    """
+    """Raise BiomedError if the component with this name does not know a label of relations."""
     unknown = sorted(set(used).difference(labels))
     if unknown:
         raise BiomedError(

@@ -165,13 +165,7 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
         For exclusive classes it is the mean over annotated documents, else the mean binary
         cross-entropy over annotated labels of documents. The target is the gold value, a teacher's
         probability, or a mixture of the two (Hinton et al. 2015, "Distilling the Knowledge in a
-        Neural Network", at temperature 1).
-
-        Args:
-            scores: (docs, labels).
-
-        Returns:
-            the loss, and its gradient with respect to the scores.
+        Neural Network", at temperature 1). Scores and gradient are (docs, labels).
         """
         xp = self.model.ops.xp
         targets = xp.asarray(np.stack([self._targets(example) for example in examples]))
@@ -213,12 +207,7 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
         Loss for Dense Object Detection", section 3.3).
 
         Args:
-            labels: the labels; by default those of all training examples, sorted.
             positive_label: one of two exclusive labels, whose F1 becomes `cats_score`.
-
-        Raises:
-            BiomedError: if there are no labels, if they do not fit the settings, if a value of an
-                example is invalid, or if the examples do not annotate all labels.
         """
         self.cfg["positive_label"] = positive_label
         super().initialize(get_examples, nlp=nlp, labels=labels)
@@ -259,9 +248,6 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
         """The share of each label among its annotations: (labels,), above 0 and below 1.
 
         A document with equal probabilities is added to the examples.
-
-        Raises:
-            BiomedError: if the examples annotate some labels and not others.
         """
         labels = self.labels
         unknown = 1.0 / len(labels) if self.cfg["exclusive"] else 0.5
@@ -276,14 +262,7 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
         return (sums + unknown) / (counts + 1)
 
     def _check_known(self, is_known: np.ndarray) -> None:
-        """Check that the examples annotate all labels.
-
-        Args:
-            is_known: (labels,) whether the examples annotate the label.
-
-        Raises:
-            BiomedError: if they do not.
-        """
+        """Raise BiomedError if the examples do not annotate a label, (labels,)."""
         labels = self.labels
         if is_known.all():
             return

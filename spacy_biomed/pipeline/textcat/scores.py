@@ -123,9 +123,7 @@ def score_classes(
 class _Scored:
     """The classes of a document, or of a text of several; spaCy's scorer reads the attributes.
 
-    Attributes:
-        predicted: the probability of each label.
-        reference: 0.0 or 1.0 for each annotated label.
+    They are the probability of each label, and 0.0 or 1.0 for each annotated label.
     """
 
     predicted: dict[str, float] = field(default_factory=dict)
@@ -161,13 +159,8 @@ def score_by_example(
 ) -> tuple[float | None, float | None, float | None]:
     """Precision and recall averaged over texts, and the harmonic mean of the averages.
 
-    Args:
-        texts: those without a gold class are left out, and predictions of labels that are not
-            annotated are ignored.
-        threshold: minimum probability of a predicted class.
-
-    Returns:
-        precision, recall and F1; None if no text has a gold class.
+    Texts without a gold class are left out, and predictions of labels that are not annotated are
+    ignored. All three are None if no text has a gold class.
     """
     precisions, recalls = [], []
     for text in texts:

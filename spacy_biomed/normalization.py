@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -129,9 +130,9 @@ def get_text(doc: Doc) -> str:
     return text
 
 
-def strip_accents(text: str) -> str:
-    """A text whose letters have no accents."""
-    return text if text.isascii() else _MARKS.sub("", unicodedata.normalize("NFD", text))
+def strip_accents(text: str, form: Literal["NFD", "NFKD"] = "NFD") -> str:
+    """A text whose letters have no accents; with NFKD, also without ligatures and the like."""
+    return text if text.isascii() else _MARKS.sub("", unicodedata.normalize(form, text))
 
 
 def find_blanks(doc: Doc) -> np.ndarray:

@@ -60,7 +60,7 @@ def TransformerModel_v1(
             words. Offsets stay those of the document.
         accents: whether letters keep their accents. If not, heads read words without them too, and
             the vocabulary of the encoder loses its own when it is first read
-            (`accents.fold_accents`): a text without accents is read as one with them.
+            (`casing.fold_accents`): a text without accents is read as one with them.
 
     Raises:
         BiomedError: without the packages of the extra `train`, or if a setting is out of range.

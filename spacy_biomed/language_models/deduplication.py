@@ -10,12 +10,12 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
-from unicodedata import normalize as normalize_unicode
 from zlib import crc32
 
 import numpy as np
 
 from ..errors import BiomedError, install_command
+from ..normalization import strip_accents
 
 # Shingles that are hashed at a time, to limit the memory for a long document.
 _SHINGLES_AT_A_TIME = 4096
@@ -26,7 +26,6 @@ _MAX_CANDIDATES = 20
 
 _CACHE_KILOBYTES = 16384
 
-_ACCENT = re.compile("[\u0300-\u036f]")
 # Words and numbers, and the signs that change the meaning of a result.
 _TOKEN = re.compile(r"\w+|[+<>=±≤≥%]")
 
@@ -38,10 +37,7 @@ def normalize(text: str) -> str:
     characters such as ligatures (Unicode's NFKD) and punctuation are ignored. Digits and the signs
     + < > = ± ≤ ≥ % are kept: results that differ only in these are different results.
     """
-    text = text.casefold()
-    if not text.isascii():
-        text = _ACCENT.sub("", normalize_unicode("NFKD", text))
-    return " ".join(_TOKEN.findall(text))
+    return " ".join(_TOKEN.findall(strip_accents(text.casefold(), "NFKD")))
 
 
 def hash_text(text: str) -> int:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from spacy.strings import get_string_id
 
 from ..errors import BiomedError, quote
-from .term_files import expand, remove_accents
+from ..normalization import strip_accents
+from .term_files import expand
 
 CATEGORIES = ("negated", "uncertain", "historical", "hypothetical", "family")
 # A mention has only one of these, the one with the nearest cue.
@@ -215,7 +216,7 @@ def _write_apostrophes(terms: Iterable[str]) -> Iterator[str]:
 def _spellings(word: str) -> set[str]:
     """A word in small letters, with its accents in either Unicode form, and without them."""
     word = word.lower()
-    return {word, unicodedata.normalize("NFD", word), remove_accents(word)}
+    return {word, unicodedata.normalize("NFD", word), strip_accents(word, "NFKD")}
 
 
 def _settle(distances: Mapping[str, int]) -> set[str]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from .term_files import read_groups, remove_accents
+from ..normalization import strip_accents
+from .term_files import read_groups
 
 # The section of a heading that no table has.
 OTHER = "other"
@@ -48,7 +49,7 @@ class Heading(NamedTuple):
 
 def normalize_heading(name: str) -> str:
     """The words of a heading in small letters, without accents and signs."""
-    return " ".join(_WORD.findall(remove_accents(name).lower()))
+    return " ".join(_WORD.findall(strip_accents(name, "NFKD").lower()))
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -13,19 +12,14 @@ from ..errors import BiomedError
 FOLDER = Path(__file__).parent / "terms"
 NOTE_LANGUAGES = ("en", "es")
 
-_ACCENT = re.compile("[\u0300-\u036f]")
 _ALTERNATIVES = re.compile(r"\{([^{}]*)\}")
 
 
 @cache
 def read_groups(language: str, name: str) -> dict[str, tuple[str, ...]]:
-    """Read the terms of a file by group.
+    """Read the terms of a file, abbreviations, cues or headings, by group.
 
     A line `[group]` begins a group, every other line is a term, and `#` begins a remark.
-
-    Args:
-        language: one of `NOTE_LANGUAGES`.
-        name: of the file: abbreviations, cues or headings.
 
     Raises:
         BiomedError: if there are no terms for the language.
@@ -55,10 +49,3 @@ def expand(term: str) -> list[str]:
     parts = _ALTERNATIVES.split(term)
     choices = [part.split(",") if place % 2 else [part] for place, part in enumerate(parts)]
     return ["".join(chosen) for chosen in product(*choices)]
-
-
-def remove_accents(text: str) -> str:
-    """The text without accents."""
-    if text.isascii():
-        return text
-    return _ACCENT.sub("", unicodedata.normalize("NFKD", text))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spacy_biomed.encoders.accents import fold_accents
 from spacy_biomed.encoders.batching.word_piece_tokenizer import WordPieceTokenizer
+from spacy_biomed.encoders.casing import fold_accents
 from spacy_biomed.encoders.loading import load_tokenizer
 from spacy_biomed.errors import BiomedError
 

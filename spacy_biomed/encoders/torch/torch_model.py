@@ -26,7 +26,6 @@ from thinc.api import (
 
 from ...arrays import Floats2d, FloatsXd
 from ...errors import BiomedError
-from ..accents import fold_accents
 from ..batching.concurrency import Item, Result, map_concurrently
 from ..batching.encoded import EncodedBatch
 from ..batching.padding import SequenceBatch
@@ -38,6 +37,7 @@ from ..capabilities import (
     first_position,
     max_sequence_length,
 )
+from ..casing import fold_accents
 from ..encoder_model import read_documents
 from ..finite import check_scores
 from ..loading import FILES, load_directory, load_pretrained, save_encoder
@@ -320,15 +320,10 @@ def init(model: Model, X: object = None, Y: object = None) -> Model:
 
 
 def mask_pairs(owners: torch.Tensor, attention: str) -> torch.Tensor:
-    """The mask that restricts attention to positions of the same sequence.
+    """The mask that restricts attention to positions of the same sequence, by that of each place.
 
-    Args:
-        owners: (lines, places), the sequence of each place.
-        attention: "eager" or "sdpa".
-
-    Returns:
-        (lines, places, places) for transformers 4, which converts it to the attention's shape;
-        (lines, 1, places, places) for transformers 5, which does not.
+    `owners` is (lines, places). The mask is (lines, places, places) for transformers 4, which
+    converts it to the attention's shape, and (lines, 1, places, places) for transformers 5.
     """
     is_seen = owners[:, :, None] == owners[:, None, :]
     if TAKES_MASKS_OF_PAIRS:

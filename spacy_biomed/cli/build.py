@@ -9,9 +9,8 @@ import typer
 from wasabi import msg
 
 from ..errors import BiomedError, list_choices, quote
-from ._shared.bad_input import explaining_interruption
+from ._shared.bad_input import explaining_interruption, importing_extra
 from ._shared.overrides import parse_overrides
-from ._shared.training_extra import importing_extra
 from ._shared.training_options import GPU_ID
 
 

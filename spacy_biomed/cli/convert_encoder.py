@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from ..files.outputs import replacing_directory
-from ._shared.training_extra import importing_extra
+from ._shared.bad_input import importing_extra
 
 
 def convert_encoder(

@@ -5,9 +5,8 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from ._shared.bad_input import explaining_interruption
+from ._shared.bad_input import explaining_interruption, importing_extra
 from ._shared.overrides import parse_overrides
-from ._shared.training_extra import importing_extra
 
 
 def distill(

@@ -8,9 +8,8 @@ import typer
 from rich.console import Console
 
 from ..files.working_directories import working_directory
-from ._shared.bad_input import explaining_interruption
+from ._shared.bad_input import explaining_interruption, importing_extra
 from ._shared.overrides import parse_overrides
-from ._shared.training_extra import importing_extra
 from ._shared.training_options import CORPORA_DIR, STUDY
 from .init_config import split_names
 from .study_runs import run_and_show

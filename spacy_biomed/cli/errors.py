@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from ..errors import BiomedError
+from ._shared.bad_input import importing_extra
 
 
 def errors(
@@ -46,8 +47,6 @@ def errors(
         raise BiomedError(f"{corpus}: no document there has annotated {layer}; see --spans-key")
     test = ""
     if others:
-        from ._shared.training_extra import importing_extra
-
         with importing_extra("the paired test needs scipy"):
             from ..studies.paired_tests import compare_tallies
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from ..pipeline.checksums import replacing_pipeline
-from ._shared.training_extra import importing_extra
+from ._shared.bad_input import importing_extra
 
 
 def import_model(

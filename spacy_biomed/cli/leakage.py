@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..errors import BiomedError
-from ._shared.display import create_table, explain_capitals, track_deidentification
+from ._shared.display import create_bar, create_table, explain_capitals
 from ._shared.input_options import KINDS, PATTERNS, read_kinds
 
 if TYPE_CHECKING:
@@ -50,13 +50,14 @@ def leakage(
     if not gold:
         raise BiomedError(f"{corpus}: no documents there; give a converted part of a corpus")
     console = Console(highlight=False)
-    predicted = track_deidentification(nlp.pipe(doc.text for doc in gold), len(gold), console)
-    report = measure_leakage(
-        zip(gold, predicted, strict=True),
-        lambda label: deidentifier.kind(label) != "keep",
-        spans_key=spans_key,
-        is_drawn=deidentifier.is_drawn,
-    )
+    with create_bar(console) as bar:
+        predicted = nlp.pipe(doc.text for doc in gold)
+        report = measure_leakage(
+            zip(gold, bar.track(predicted, len(gold), description="De-identifying"), strict=True),
+            lambda label: deidentifier.kind(label) != "keep",
+            spans_key=spans_key,
+            is_drawn=deidentifier.is_drawn,
+        )
     console.print(_table(report))
     capitals = sum(is_in_capitals(doc.text) for doc in gold)
     if capitals and not reads_capitals(nlp):

@@ -10,10 +10,9 @@ from rich.console import Console
 
 from ..errors import BiomedError
 from ..files.working_directories import working_directory
-from ._shared.bad_input import explaining_interruption
+from ._shared.bad_input import explaining_interruption, importing_extra
 from ._shared.display import showing_runs
 from ._shared.overrides import parse_overrides
-from ._shared.training_extra import importing_extra
 from ._shared.training_options import CORPORA_DIR, STUDY
 from .corpora import print_rows
 

@@ -11,9 +11,8 @@ from spacy.training.initialize import init_nlp
 from wasabi import msg
 
 from ..errors import BiomedError
-from ._shared.bad_input import explaining_interruption
+from ._shared.bad_input import explaining_interruption, importing_extra
 from ._shared.overrides import parse_overrides
-from ._shared.training_extra import importing_extra
 from ._shared.training_options import GPU_ID
 
 LOG, CURVES, BEST = "log.jsonl", "curves.svg", "model-best"

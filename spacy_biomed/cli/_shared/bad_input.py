@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from ...errors import BiomedError, escape
+from ...errors import BiomedError, escape, install_command
 
 # Characters of a line that is printed: messages name paths and quote data of any length.
 LONGEST_LINE = 1000
@@ -46,6 +46,15 @@ def explaining_interruption() -> Iterator[None]:
     except KeyboardInterrupt:
         print("Interrupted: run the same command again to continue", file=sys.stderr)
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def importing_extra(needed_for: str) -> Iterator[None]:
+    """Say which extra to install if an import within the context, needed for this, fails."""
+    try:
+        yield
+    except ImportError as error:
+        raise BiomedError(f"{needed_for} ({error}): {install_command('train')}") from error
 
 
 def explain(error: BaseException, ctx: typer.Context) -> str | None:

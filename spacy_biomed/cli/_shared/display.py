@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
 
 from rich.console import Console
 from rich.live import Live
@@ -14,21 +13,13 @@ from rich.progress import (
     Progress,
     TextColumn,
     TimeRemainingColumn,
-    track,
 )
 from rich.table import Column, Table
 from rich.text import Text
 
-Document = TypeVar("Document")
-
 
 def create_table(texts: Sequence[str], numbers: Iterable[str], title: str | Text) -> Table:
-    """A table without rows.
-
-    Args:
-        texts, numbers: titles of the first columns, and of the last, which are aligned right.
-        title: title of the table.
-    """
+    """A table without rows, whose last columns have numbers, which are aligned right."""
     columns = (Column(header, justify="right") for header in numbers)
     return Table(*texts, *columns, title=title, title_justify="left")
 
@@ -42,16 +33,6 @@ def create_bar(console: Console) -> Progress:
         console=console,
         transient=True,
         disable=not console.is_terminal,
-    )
-
-
-def track_deidentification(
-    documents: Iterable[Document], total: int, console: Console
-) -> Iterable[Document]:
-    """Yield documents that are being de-identified, with a bar in a terminal."""
-    is_piped = not console.is_terminal
-    return track(
-        documents, "De-identifying", total, console=console, transient=True, disable=is_piped
     )
 
 

@@ -27,13 +27,13 @@ from ..formats.registry import list_formats, read_documents
 from ..formats.repairs import ChangeLog, OnError, keeping_log
 from .conversion_report import ConversionReport, PartReport, compare_parts, find_unseen_share
 from .corpus_catalogue import CorpusEntry, find_corpus
+from .downloads import unpacking
 from .gold import CONCEPT, annotate, create_doc
 from .label_map import LabelMap, find_mention_labels, keep_labels, map_labels
 from .mention_replacement import replace_mentions
 from .splits import Paths, drop_repeats, find_parts, split_parts
 from .tokenizer import create_tokenizer
 from .units import cut_documents
-from .unpacking import unpacking
 
 MADE_BY = "spacy biomed convert"
 
@@ -209,8 +209,7 @@ def _choose_labels(
 ) -> tuple[dict[str, list[Document]], frozenset[str]]:
     """Rename labels of mentions, keep those that are wanted, and note them in each document.
 
-    Returns:
-        the documents, and the labels that the corpus annotates: published, or that occur.
+    The result is the documents, and the labels that the corpus annotates: published, or that occur.
     """
     annotated: frozenset[str] = frozenset()
     if entry is not None and entry.task in ("ner", "deidentification"):

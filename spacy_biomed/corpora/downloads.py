@@ -1,4 +1,5 @@
-"""Download the files of a corpus from the public git repository that the catalogue names.
+"""Download the files of a corpus from the public git repository that the catalogue names, or unpack
+the zip file that its authors publish, while it is read.
 
 Only the files of the corpus are fetched, from one commit, by the command `git`.
 """
@@ -7,15 +8,20 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
-from pathlib import Path
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
 
 from ..errors import BiomedError, escape
 from ..files.digests import digest_files, hash_file
 from ..files.working_directories import scratch_directory
+from ..formats.archives import list_packed_files
 from .corpus_catalogue import CorpusEntry
 
 _ROOT = "."
+# Files of corpora that are unpacked.
+SUFFIXES = (".ann", ".json", ".tsv", ".txt", ".xml")
 
 
 def download_corpus(entry: CorpusEntry, folder: Path) -> list[Path]:
@@ -108,3 +114,30 @@ def _move(source: Path, target: Path, entry: CorpusEntry) -> None:
         raise BiomedError(f"{entry.name}: {source.name} is not in {entry.repository}")
     target.parent.mkdir(parents=True, exist_ok=True)
     os.replace(source, target)
+
+
+@contextmanager
+def unpacking(entry: CorpusEntry | None, source: Path) -> Iterator[Path]:
+    """Find the folder with the files of a corpus, in a zip file where the folder has only that.
+
+    Errors inside name its files as in the zip file.
+    """
+    first = next((path for paths in entry.splits.values() for path in paths), "") if entry else ""
+    archives = sorted(source.glob("*.zip")) if first and not (source / first).exists() else []
+    if len(archives) != 1:
+        yield source
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        for file in list_packed_files(archives[0], SUFFIXES):
+            name = PurePosixPath(*file.name.parts[1:])
+            if name.is_absolute() or ".." in name.parts:
+                continue
+            place = Path(scratch, name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(file.read())
+        found = next((path for path in Path(scratch).rglob(first) if path.exists()), None)
+        root = found.parents[len(PurePosixPath(first).parts) - 1] if found else source
+        try:
+            yield root
+        except BiomedError as error:
+            raise BiomedError(str(error).replace(scratch, str(source))) from None

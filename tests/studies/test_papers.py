@@ -6,10 +6,10 @@ from typing import NamedTuple
 import pytest
 
 from spacy_biomed.corpora.corpus_catalogue import find_corpus
+from spacy_biomed.corpora.downloads import unpacking
 from spacy_biomed.corpora.label_map import LabelMap, map_labels
 from spacy_biomed.corpora.splits import split_parts
 from spacy_biomed.corpora.units import cut_documents
-from spacy_biomed.corpora.unpacking import unpacking
 from spacy_biomed.formats import read_documents
 from spacy_biomed.formats.repairs import keeping_log
 from spacy_biomed.studies.study_config import list_studies, read_study

@@ -8,7 +8,6 @@ import signal
 import numpy as np
 import pytest
 import spacy
-from spacy.tokens import DocBin
 from stock_heads import STOCK_HEADS, TRAINING, check_learned, make_examples, needs_stock
 from thinc.api import Adam
 
@@ -175,24 +174,6 @@ def test_memory_zones_can_be_used(make_pair):
 
 
 @needs_stock
-@pytest.mark.parametrize(
-    ("heads", "settings", "stays"),
-    [
-        ([NER], {}, False),
-        (["biomed_ner-a", "biomed_ner-b"], {}, False),
-        ([NER], {"keep_encodings": True}, True),
-        ([], {}, True),
-        ([NER, "tagger"], {}, True),
-    ],
-)
-def test_which_documents_keep_their_encoding(make_pair, heads, settings, stays):
-    compressed = spacy.load(make_pair(*heads, **settings)[1])
-    for doc in [compressed("Aspirin"), *compressed.pipe(TEXTS)]:
-        assert (get_encoding(doc) is not None) == stays
-        assert (doc._.trf_data is not None) == stays
-
-
-@needs_stock
 def test_the_first_of_two_heads_leaves_the_encoding_to_the_second(make_pair):
     nlp, path = make_pair("biomed_ner-a", "biomed_ner-b")
     compressed = spacy.load(path)
@@ -229,24 +210,6 @@ def test_trf_data_is_that_of_pytorch(make_pair):
         np.testing.assert_array_equal(data.wordpieces.input_ids, expected.wordpieces.input_ids)
         assert data.wordpieces.strings == expected.wordpieces.strings
         np.testing.assert_array_equal(data.align.dataXd, expected.align.dataXd)
-
-
-@needs_stock
-def test_trf_data_is_that_of_the_last_run(make_pair):
-    compressed = spacy.load(make_pair(NER, keep_encodings=True)[1])
-    doc = compressed("Aspirin reduced cancer")
-    before = doc._.trf_data
-    hidden = compressed(doc)._.trf_data.model_output.last_hidden_state
-    assert doc._.trf_data is not before
-    assert np.shares_memory(hidden, get_encoding(doc).hidden)
-
-
-def test_documents_that_keep_their_encoding_can_be_stored(make_pair):
-    compressed = spacy.load(make_pair(NER, keep_encodings=True)[1])
-    doc = compressed("Aspirin reduced cancer")
-    doc_bin = DocBin(docs=[doc], store_user_data=True)
-    [read] = DocBin().from_bytes(doc_bin.to_bytes()).get_docs(compressed.vocab)
-    np.testing.assert_array_equal(get_encoding(read).hidden, get_encoding(doc).hidden)
 
 
 def test_components_that_do_not_listen_stand_beside_it(make_pair):

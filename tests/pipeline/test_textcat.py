@@ -5,7 +5,6 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_support
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
-from thinc.api import SGD
 from transformers import AutoModel
 
 from spacy_biomed.annotations.document_keys import PART_OF
@@ -463,13 +462,6 @@ def test_a_head_with_labels_can_be_initialised_without_a_corpus(make_pipeline):
     assert sum(nlp("a").cats.values()) == pytest.approx(1.0, abs=1e-5)
 
 
-def test_no_label_is_added_to_a_sized_model(make_pipeline):
-    _, head = ready(make_pipeline)
-    assert head.add_label("A") == 0
-    with pytest.raises(ValueError, match="E922"):
-        head.add_label("D")
-
-
 def initialize(make_pipeline, documents, settings=None, **config):
     nlp = make_pipeline({TEXTCAT: config})
     nlp.config["initialize"]["components"] = {TEXTCAT: settings or {}}
@@ -539,19 +531,6 @@ def test_two_positive_exclusive_classes_are_refused_in_training_too(make_pipelin
 def test_a_share_outside_0_to_1_is_refused(make_pipeline, setting, value):
     with pytest.raises(BiomedError, match=rf"\[components.biomed_textcat\] {setting} = "):
         make_pipeline({TEXTCAT: {setting: value}})
-
-
-def test_the_heads_own_learning_rate_factor(make_pipeline, weights):
-    """With plain gradient descent the step is multiplied by the factor."""
-    moves = {}
-    for factor in (1.0, 10.0):
-        nlp, _ = ready(make_pipeline, learn_rate_factor=factor)
-        before = {name: weights(nlp, name) for name in (TEXTCAT, ENCODER)}
-        nlp.update(annotated(nlp, {"A": 1.0, "B": 0.0, "C": 0.0}), sgd=SGD(1e-3, grad_clip=0))
-        moves[factor] = {name: weights(nlp, name) - before[name] for name in before}
-    assert np.abs(moves[1.0][TEXTCAT]).sum() > 0
-    np.testing.assert_allclose(moves[10.0][TEXTCAT], 10 * moves[1.0][TEXTCAT], rtol=0.02, atol=1e-5)
-    np.testing.assert_allclose(moves[10.0][ENCODER], moves[1.0][ENCODER], atol=1e-6)
 
 
 # Documents of every kind

@@ -20,7 +20,7 @@ _OF_ALL_LAYERS = frozenset({ANNOTATION_SCOPES, SOFT_LABELS_KEY})
 def copy_bare(doc: Doc, annotation_keys: Collection[str] = ()) -> Doc:
     """Copy a document's tokens, without annotation.
 
-    This is what `annotation_keys` are in `doc.user_data`, also as names of extensions.
+    What `doc.user_data` has under `annotation_keys`, also as names of extensions, is not copied.
     """
     tokens: Any = doc.to_array([ORTH, SPACY])  # words as ids, which spaCy's type hints do not allow
     bare = Doc(doc.vocab, words=tokens[:, 0], spaces=tokens[:, 1].astype(bool))
@@ -39,10 +39,8 @@ def copy_bare(doc: Doc, annotation_keys: Collection[str] = ()) -> Doc:
 def copy_classes(reader: TrainablePipe, source: Doc, target: Doc, prefix: str) -> bool:
     """Copy classes or a number of `doc.cats`, a marked pair and a teacher's probabilities.
 
-    Of a component with labels only these are copied, with a prefix.
-
-    Returns:
-        whether any class, number or teacher's probabilities were copied.
+    Of a component with labels only these are copied. The prefix is for the names of the classes.
+    Return whether any class, number or teacher's probabilities were copied.
     """
     copy_group(source, PAIR_KEY, target)
     is_taught = copy_soft_labels(reader.name, source, target)
@@ -53,7 +51,7 @@ def copy_classes(reader: TrainablePipe, source: Doc, target: Doc, prefix: str) -
 
 
 def copy_soft_labels(component: str, source: Doc, target: Doc) -> bool:
-    """Copy the probabilities of a component's teacher; give whether there are any."""
+    """Copy the probabilities of a component's teacher; return whether there are any."""
     taught = source.user_data.get(SOFT_LABELS_KEY, {}).get(component)
     if taught is not None:
         target.user_data[SOFT_LABELS_KEY] = {component: taught}

@@ -96,13 +96,8 @@ def merge_tags(opinions: Sequence[tuple[list[str], Floats2d]]) -> tuple[list[str
 
     The odds of a tag against "O" are the geometric mean of the odds of the teachers that know the
     tag. If no label has two teachers, this is the product of the teachers' probabilities, with "O"
-    meaning "none of my labels".
-
-    Args:
-        opinions: for each teacher its tags, including "O", and its probabilities, (tokens, tags).
-
-    Returns:
-        the tags of all teachers, and their probabilities, (tokens, tags).
+    meaning "none of my labels". An opinion is a teacher's tags, including "O", and its
+    probabilities, (tokens, tags); so is the result.
     """
     classes = list(dict.fromkeys(tag for tags, _ in opinions for tag in tags))
     total = np.zeros((len(opinions[0][1]), len(classes)))

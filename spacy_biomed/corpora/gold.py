@@ -182,12 +182,7 @@ def create_doc(nlp: Language, document: Document) -> Doc:
 
 @dataclass(slots=True)
 class Annotated:
-    """How the annotations of a document were aligned with tokens.
-
-    Attributes:
-        mentions, answers: the results of `place_mentions`.
-        lost_relations: relations with an argument without a span (`place_relations`).
-    """
+    """How the annotations of a document were aligned with tokens."""
 
     mentions: Placement
     answers: Placement

@@ -26,7 +26,6 @@ class KnownText:
     """The properties by which a document is recognised.
 
     Attributes:
-        corpus: name of its corpus.
         pubmed_id: the document's id if it is a PubMed id, else None.
         words: normalised (`normalise_words`).
         sentences: the normalised words of each sentence.

@@ -43,7 +43,7 @@ def check_weights(weights: Iterable[tuple[str, FloatsXd | torch.Tensor]], what: 
 
 
 def check_layers(model: Model, what: str) -> None:
-    """Raise DamagedPipelineError if a loaded model lacks some of its weights, but not all."""
+    """Check that a loaded model has all its weights, as finite numbers, or none yet."""
     places = [(node, name) for node in model.walk() for name in node.param_names]
     missing = [f"{name} of {node.name}" for node, name in places if not node.has_param(name)]
     if len(missing) == len(places):

@@ -260,11 +260,8 @@ def check_tensors(
 ) -> list[str]:
     """Check that a checkpoint has the tensors of the encoder that config.json describes.
 
-    The pooling layer and heads may have tensors in excess.
-
-    Args:
-        source: directory or hub id, for messages.
-        found: names that the model lacked and that it has no place for, as `from_pretrained` tells.
+    `found` has the names that the model lacked and that it has no place for, as `from_pretrained`
+    tells. The pooling layer and heads may have tensors in excess.
 
     Returns:
         the names of the tensors of the head that the checkpoint lacks.

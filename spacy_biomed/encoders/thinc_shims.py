@@ -18,8 +18,7 @@ def get_module(shim: PyTorchShim) -> torch.nn.Module:
 def get_loss_scale(shim: PyTorchShim) -> tuple[torch.Tensor, torch.Tensor] | None:
     """By how much fp16 training scales losses, and for how many steps it has.
 
-    Returns:
-        two tensors of one number, which may be written to; None if losses are not scaled.
+    These are two tensors of one number, which may be written to; None if losses are not scaled.
     """
     scaler = shim._grad_scaler
     return (scaler._scale, scaler._growth_tracker) if scaler._enabled else None

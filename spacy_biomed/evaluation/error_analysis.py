@@ -60,10 +60,7 @@ class Table(NamedTuple):
 class Passage(NamedTuple):
     """A sentence with errors, as the page shows it.
 
-    Attributes:
-        document: identifier.
-        kinds, labels: of its errors.
-        views: name of the gold or of a pipeline, and the text with its mentions as HTML.
+    `views` has the name of the gold or of a pipeline, and the text with its mentions as HTML.
     """
 
     document: str

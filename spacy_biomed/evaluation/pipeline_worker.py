@@ -25,7 +25,7 @@ class PipelineWorker:
     batch_size: int
 
     def load(self, pipeline: str, text: str, code: str | None = None) -> float:
-        """Load a pipeline and annotate a text; give the seconds for loading."""
+        """Load a pipeline and annotate a text; return the seconds for loading."""
         from ..pipeline.pipeline_loading import load_pipeline
 
         start = time.perf_counter()

@@ -30,11 +30,7 @@ class TrainingBatches(Dataset):
 
     Attributes:
         text: sequences; each occurs once in an epoch, in a different order in each epoch.
-        masking: hides pieces of the sequences.
-        batch: sequences per step.
-        device_batch: sequences per micro-batch.
-        steps: number of steps.
-        seed: seed of the order, and of other random numbers in a micro-batch.
+        batch, device_batch: sequences per step, and per micro-batch.
         rank, processes: index of this process, and number of processes.
     """
 

@@ -32,11 +32,6 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
 
     Validation is masked language modelling. But if the objective uses no distributions, the
     student's head is not trained, and validation is the objective itself.
-
-    Attributes:
-        student, teacher: models for masked language modelling with the same vocabulary, from
-            `show_attention` if the objective compares attention maps.
-        objective: the loss.
     """
 
     def __init__(
@@ -144,7 +139,7 @@ class ModelView(RowSelection):
         super().__init__(model)
 
     def outputs(self, logits: Tensor) -> Outputs:
-        """Return and forget the outputs of the last call; its logits are (positions, words)."""
+        """Return and forget the last call's outputs; logits are (positions, vocabulary)."""
         kept, self._kept = self._kept, Outputs()
         kept.logits = logits
         return kept

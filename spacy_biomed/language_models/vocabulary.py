@@ -68,9 +68,9 @@ def learn_vocabulary(
 def learn_word_pieces(texts: Iterable[str], size: int, *, lowercase: bool = False) -> Tokenizer:
     """Learn a WordPiece vocabulary (Wu et al. 2016, "Google's Neural Machine Translation System").
 
-    Texts are read twice; those of an iterator are therefore kept in memory. The size is that of
-    `learn_byte_pairs`; single characters count too. With `lowercase`, case and accents are folded,
-    as in BERT's uncased vocabularies.
+    It has at most `size` entries, special tokens and single characters among them. Texts are read
+    twice; those of an iterator are therefore kept in memory. With `lowercase`, case and accents are
+    folded, as in BERT's uncased vocabularies.
 
     Returns:
         a tokenizer that treats text and special tokens as BERT's does.

@@ -63,12 +63,9 @@ class Places(NamedTuple):
 def find_places(docs: list[Doc], row_counts: Ints1d, no_answer: bool) -> Places:
     """Find the places where answers may start and end.
 
-    These are the tokens of the context that have a row of scores and are not white space.
-
-    Args:
-        row_counts: (tokens,) number of rows of each token of the batch.
-        no_answer: whether documents have a place that stands for "no answer". It is the first token
-            of the question that has a row of scores and is not white space.
+    These are the tokens of the context that are not white space and have a row of scores, by
+    `row_counts`, (tokens,). With `no_answer` the first such token of the question is a place too,
+    which stands for "no answer".
     """
     lengths = np.array([len(doc) for doc in docs], dtype="int64")
     offsets = np.cumsum(lengths) - lengths

@@ -122,11 +122,9 @@ def forward(
 def mean_ranges(
     ops: Ops, rows: Floats2d, places: Ints2d
 ) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
-    """The mean of the rows from each place to another; zeros for an empty range.
+    """The mean of the rows, (rows, width), from each place to another; zeros for an empty range.
 
-    Args:
-        rows: (rows, width).
-        places: (ranges, 2) the first row of each range, and the one after the last.
+    `places` is (ranges, 2): the first row of each range, and the one after the last.
 
     Returns:
         (ranges, width), and what gives the gradient of the rows for that of the means.

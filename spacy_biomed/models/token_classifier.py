@@ -107,12 +107,7 @@ def init(
 def add_outputs(model: Model[list[Doc], Ragged], count: int, *, like: int, offset: float) -> None:
     """Add tags to a trained model, after its present tags, whose weights do not change.
 
-    A new tag gets a copy of another tag's weights, so it has the same score plus an offset.
-
-    Args:
-        count: number of new tags.
-        like: the tag whose weights are copied.
-        offset: difference of the new tags' scores to the score of that tag.
+    A new tag gets a copy of the weights of the tag `like`, so it has the same score plus an offset.
     """
     xp, output = model.ops.xp, model.get_ref("output")
     known = output.get_dim("nO")

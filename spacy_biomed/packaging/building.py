@@ -33,13 +33,7 @@ Options = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of spaCy.
-
-    Attributes:
-        step: one of `STEPS`.
-        words: after `python -m spacy`.
-        inputs, outputs: the files and folders that it reads and writes.
-    """
+    """A command of spaCy: its step, its words after `python -m spacy`, and its files."""
 
     step: str
     words: tuple[str, ...]

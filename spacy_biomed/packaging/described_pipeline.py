@@ -191,8 +191,7 @@ def _describe_origin(
 ) -> dict[str, object]:
     """Describe the corpora, the encoder and the earlier pipeline that a pipeline is made of.
 
-    Returns:
-        the fields `sources`, `license` and `spacy_biomed` of the meta.
+    These are the fields `sources`, `license` and `spacy_biomed` of the meta.
     """
     encoder = find_encoder(encoder_name)
     if Path(encoder_name).is_absolute():  # where it is on this machine is nobody's business
@@ -210,8 +209,6 @@ def _describe_origin(
         sources.append({"name": f"encoder: {encoder.name}", "url": url, "license": licence})
         licences.append(f"encoder: {licence or 'not stated'}")
     for source in earlier.get("sources", ()):
-        # Before, the name of the earlier pipeline stood before its sources.
-        source = {**source, "name": source["name"].split(f"{earlier['name']}: ")[-1]}
         if source["name"] not in {known["name"] for known in sources}:
             sources.append(source)
     licences.append(earlier.get("license", ""))

@@ -158,11 +158,9 @@ def _draw_reliability(environment: Environment, bins: Reliability) -> str:
 
 
 def _draw_bars(environment: Environment, title: str, series: Sequence[str], rows: Bars) -> str:
-    """Draw a bar for each score, those of a row below each other.
+    """Draw a bar for each score, from 0 to 1, those of a row below each other.
 
-    Args:
-        series: what the scores of a row are, in their order; those without a score are left out.
-        rows: label and scores from 0 to 1.
+    `series` are what the scores of a row are, in their order; those without a score are left out.
     """
     shown = [name for place, name in enumerate(series) if any(len(r) > place for _, r in rows)]
     left = 16 + LETTER * min(max(len(label) for label, _ in rows), LONGEST)

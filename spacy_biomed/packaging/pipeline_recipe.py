@@ -70,9 +70,7 @@ class Training(Section):
     """The settings of a training; None for those of the template.
 
     Attributes:
-        learn_rate: the highest.
         batch_words: tokens in a batch.
-        template: a template's name, or a config to fill.
         config: other settings by their dotted names, such as training.dropout.
     """
 
@@ -120,13 +118,11 @@ class Student(Training):
     """[students.NAME]: a pipeline that is built; NAME is its package's, with the language.
 
     Attributes:
-        encoder: that it is trained from.
         source: a trained pipeline that goes on learning, in place of an encoder.
         teachers: names of teachers; by default all. Without one it learns from the corpora alone.
         precision: of the wheel's encoder.
         max_loss: largest loss of F1 on the development part, in points.
-        unseen_share: see `spacy biomed calibrate`.
-        target_recall: see `spacy biomed calibrate`.
+        unseen_share, target_recall: see `spacy biomed calibrate`.
         place: folder that step "ship" puts the pipeline into.
     """
 

@@ -42,7 +42,7 @@ from .encoder_head import (
 )
 from .factories import configure_head, register_factory
 from .label_scores import LabelScores
-from .losses import cross_entropy, log_normalizer
+from .losses import cross_entropy, find_probabilities
 
 FACTORY = "biomed_assertion"
 
@@ -146,11 +146,9 @@ class BiomedAssertion(CalibratedHead, LabelHead):
         return Predictions(spans, self._predict_probabilities(docs, spans))
 
     def judge(self, examples: Sequence[Example]) -> tuple[Floats2d, Floats2d]:
-        """Predict the assertions of gold entities.
+        """Predict the assertions of gold entities: probabilities, and gold values.
 
-        Returns:
-            the probabilities, and the gold values with NaN where nothing is annotated, (entities,
-            labels) each.
+        Both are (entities, labels). Gold values are NaN where nothing is annotated.
         """
         spans, targets = self._gold(examples)
         docs = [example.predicted for example in examples]
@@ -161,7 +159,7 @@ class BiomedAssertion(CalibratedHead, LabelHead):
         if docs:  # a listener reads every document, so that the document releases its encoding
             scores = to_numpy(self.model.predict(self._place(docs, spans)))
         check_scores(scores, self.name)
-        own = np.exp(scores - log_normalizer(scores, False))
+        own = find_probabilities(scores, False)
         label = np.tile(np.arange(len(self.labels)), len(own))
         return self.calibrate(own.ravel(), label).reshape(own.shape)
 
@@ -270,10 +268,7 @@ make_biomed_assertion = register_factory(
 
 
 def find_windows(doc: Doc, spans: Sequence[Span], window: int) -> Ints2d:
-    """The tokens of spans, and those around them in their sentences, if the document has any.
-
-    Args:
-        window: largest number of tokens on each side.
+    """The tokens of spans, and at most `window` around them, in their sentences if there are any.
 
     Returns:
         (3, spans, 2) the first token, and the one after the last, of spans, of what is before, and
@@ -305,11 +300,7 @@ def score_assertions(
         `assertion_micro_p`, `_r`, `_f` and `assertion_per_type`; None if nothing is annotated.
     """
     labels = list(labels)
-    scores = LabelScores(labels)
-    for example in examples:
-        compared = compare_assertions(example, labels)
-        if compared is not None:
-            scores.add(*compared)
+    scores = LabelScores.count((compare_assertions(one, labels) for one in examples), labels)
     return scores.scores("assertion_micro", "assertion_per_type")
 
 

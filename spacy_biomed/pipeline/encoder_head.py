@@ -50,13 +50,10 @@ class EncoderHead(DescribedHead, BatchLearner):
     """
 
     def tally(self, examples: Iterable[Example]) -> list[dict[str, list[float]]]:
-        """What each annotated document contributes to the scores, without any text.
+        """What each annotated document contributes to the scores, by label, without any text.
 
-        Paired tests of two pipelines resample the documents' contributions.
-
-        Returns:
-            by label the numbers of what is found, wrong and missed; heads whose scores are not made
-            of these have other numbers, or an empty list.
+        Paired tests of two pipelines resample these numbers: of what is found, wrong and missed,
+        others for heads whose scores are not made of these, or none.
         """
         tallies = []
         for example in examples:
@@ -73,11 +70,9 @@ class EncoderHead(DescribedHead, BatchLearner):
         return tallies
 
     def compare(self, example: Example) -> Compared | None:
-        """The gold and predicted items of a document, and gold items that cannot be predicted.
+        """The arguments of `LabelScores.add` for a document.
 
-        Returns:
-            arguments of `LabelScores.add`; None if the document is not annotated, or the scores are
-            not made of items.
+        They are None if it is not annotated, or the scores are not made of items.
         """
         return None
 
@@ -108,7 +103,7 @@ class EncoderHead(DescribedHead, BatchLearner):
         return list(self.cfg["labels"])
 
     def add_label(self, label: str) -> int:
-        """Add a label; give 1 if it is new, 0 if it was known."""
+        """Add a label; return 1 if it is new, 0 if it was known."""
         if label in self.cfg["labels"]:
             return 0
         if self.model.has_dim("nO"):
@@ -118,11 +113,7 @@ class EncoderHead(DescribedHead, BatchLearner):
         return 1
 
     def add_labels_of(self, examples: Iterable[Example]) -> list[str]:
-        """Add the labels of examples that this trained head does not know yet.
-
-        Returns:
-            the new labels, in the order of their scores, which follow those of the known labels.
-        """
+        """Add the labels of examples that this trained head does not know, and return them."""
         known = set(self.cfg["labels"])
         new = [label for label in self.find_labels(examples) if label not in known]
         if new:
@@ -177,7 +168,7 @@ class EncoderHead(DescribedHead, BatchLearner):
                 self.finish_update(sgd)
 
     def learn(self, examples: list[Example], docs: list[Doc]) -> float:
-        """Accumulate the gradients of a batch, for the head and its encoder; give the loss."""
+        """Accumulate the gradients of a batch, for the head and its encoder; return the loss."""
         if not any(map(self.has_annotation, examples)) and skip_batch(self.model, docs):
             return 0.0
         scores, backprop = self.model.begin_update(docs)
@@ -294,14 +285,9 @@ def _check_weights(head: EncoderHead) -> EncoderHead:
 
 
 def skip_batch(model: Model, docs: list[Doc]) -> bool:
-    """Skip a batch without annotation.
+    """Skip a batch without annotation, if possible: the encoder is told that there is no gradient.
 
-    Nothing is computed. The encoder waits for the head's gradient, and is told that there is
-    none.
-
-    Returns:
-        whether the batch was skipped. It is not if the model also listens to another component,
-        which expects a gradient of zeros.
+    It is not if the model also listens to another component, which expects a gradient of zeros.
     """
     listeners = [node for node in model.walk() if hasattr(node, "upstream_name")]
     if not all(isinstance(listener, EncoderListener) for listener in listeners):

@@ -24,15 +24,11 @@ def register_factory(
     The names, the types and the defaults of settings are written only once, in the constructor.
 
     Args:
-        factory: name of the factory.
         made: a class of components, whose arguments are `name`, the settings, and the pipeline's
             `vocab` or the pipeline itself, `nlp`.
         default_config: a config with the defaults of the settings that are functions of a registry,
             such as the model.
         assigns, default_score_weights: as in spaCy's `Language.factory`.
-
-    Returns:
-        the factory, a function of `nlp`, `name` and the settings.
     """
     parameters = signature(made, eval_str=True).parameters
 
@@ -74,10 +70,7 @@ def configure_head(
 ) -> dict[str, object]:
     """The default config of a head on an encoder: its model over a listener, and its scorer.
 
-    Args:
-        architecture, scorer: names in the registries, without package and version.
-        pooling: of `spacy_biomed.EncoderListener.v1`.
-        model: other settings of the model.
+    Architecture and scorer are names in the registries, without package and version.
     """
     listener = {
         "@architectures": "spacy_biomed.EncoderListener.v1",

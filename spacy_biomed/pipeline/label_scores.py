@@ -18,7 +18,7 @@ class LabelScores:
     """
 
     def __init__(self, labels: Iterable[str] = ()) -> None:
-        """Count nothing yet; these labels have a score even without items, as others may."""
+        """Count nothing yet; these labels have a score even without items."""
         self.documents = 0
         self.overall = PRFScore()
         self.by_label = {label: PRFScore() for label in labels}

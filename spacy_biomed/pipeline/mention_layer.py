@@ -53,14 +53,9 @@ def _confidence_key(span: Span) -> tuple[str, str, int, int]:
 
 
 def keep_confident(doc: Doc, least: float) -> None:
-    """Remove entities whose confidence is lower, and the relations that have one as an argument.
+    """Remove entities of a lower confidence from `doc.ents` and span groups, and their relations.
 
-    Entities without a confidence, as of spaCy's own components, stay.
-
-    Args:
-        doc: the document, which is changed: `doc.ents`, the span groups but those of pairs and
-            answers, and `doc._.relations`.
-        least: from 0 to 1.
+    Entities without a confidence, as of spaCy's own components, stay, and so do pairs and answers.
     """
     install_extensions()
     dropped: set[tuple[int, int, str]] = set()
@@ -145,14 +140,10 @@ class GoldLayer:
 
 
 def copy_mentions(source: Doc, target: Doc, spans_key: str | None, *, is_partial: bool) -> bool:
-    """Copy mentions and their scope; to a span group also from `doc.ents`, if the group is absent.
+    """Copy mentions and their scope; to an absent span group from `doc.ents`.
 
-    Args:
-        is_partial: whether to copy a partly annotated `doc.ents` to a span group too, which cannot
-            mark tokens as not annotated.
-
-    Returns:
-        whether there was a layer to copy.
+    With `is_partial`, so is a partly annotated `doc.ents`, though a group cannot mark tokens as not
+    annotated. Return whether there was a layer to copy.
     """
     if spans_key is not None and spans_key in source.spans:
         copy_group(source, spans_key, target)
@@ -172,10 +163,7 @@ def copy_mentions(source: Doc, target: Doc, spans_key: str | None, *, is_partial
 def align_spans(
     spans: Sequence[Span], starts: Ints1d, ends: Ints1d
 ) -> tuple[Ints1d, Ints1d, np.ndarray]:
-    """Find the tokens of spans of another document with the same text.
-
-    Args:
-        starts, ends: (tokens,) character offsets of the tokens, ends exclusive.
+    """Find the tokens of spans of another document with the same text, by the tokens' characters.
 
     Returns:
         the first and the last token of each span, and whether the span begins and ends with them:

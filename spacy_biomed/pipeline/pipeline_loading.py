@@ -42,7 +42,7 @@ def load_pipeline(name: str, code: Path | str | None = None, gpu_id: int = -1) -
 
 
 def use_gpu(gpu_id: int, option: str = "--gpu-id") -> None:
-    """Make a GPU the current one; do nothing for -1. `option` names it if there is none."""
+    """Make a GPU the current one; do nothing for -1. `option` is for the message."""
     if gpu_id >= 0:
         try:
             spacy.require_gpu(gpu_id)

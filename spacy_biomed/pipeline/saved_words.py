@@ -64,17 +64,11 @@ def without_words_v1() -> Callable[[Language], Language]:
 def strip_directory(path: Path, *, force: bool = False) -> tuple[int, int]:
     """Remove the words of texts from the vocabulary of a pipeline's directory, in place.
 
-    Its folder `trainable`, if there is one, is stripped too.
-
-    Args:
-        force: whether to do so where a component of another package may need them.
+    Its folder `trainable`, if there is one, is stripped too. Without `force`, nothing is changed
+    where a component of another package may need the words.
 
     Returns:
         number of strings before and after, without those of `trainable`.
-
-    Raises:
-        BiomedError: if it is not a pipeline, or without `force` for such a component. Nothing is
-            changed then.
     """
     if not path.is_dir():
         raise BiomedError(f"{path}: no such directory; give one with a pipeline")

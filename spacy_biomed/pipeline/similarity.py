@@ -139,14 +139,9 @@ class BiomedSimilarity(CatsHead):
         return self.label in example.reference.cats
 
     def get_loss(self, examples: Iterable[Example], scores: Floats2d) -> tuple[float, Floats2d]:
-        """Mean squared error over the annotated documents of the batch, and its gradient.
+        """Mean squared error over the annotated documents, and its gradient, (docs, 1).
 
-        Args:
-            scores: (docs, 1), in standard deviations from the mean unless `standardize` is false.
-                So is the loss.
-
-        Returns:
-            the loss, and its gradient with respect to the scores.
+        Scores and loss are in standard deviations from the mean unless `standardize` is false.
         """
         xp = self.model.ops.xp
         gold = np.array([self._target(example) for example in examples], dtype="float32")
@@ -230,9 +225,8 @@ def score_similarity(
 def correlate(predicted: Floats1d, gold: Floats1d) -> float | None:
     """Pearson's correlation coefficient of two series, (n,) each.
 
-    Returns:
-        None if it is undefined because there are fewer than two gold numbers, or all are the same.
-        0 if all predictions are the same, or one is not finite (of a model that diverged).
+    It is None if there are fewer than two gold numbers, or all are the same. It is 0 if all
+    predictions are the same, or one is not finite (of a model that diverged).
     """
     if len(gold) < 2 or np.ptp(gold) == 0.0:
         return None

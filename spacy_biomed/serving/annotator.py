@@ -57,11 +57,7 @@ class Annotator:
         nlp.disable_pipe(name)
 
     def annotate(self, jobs: list[Job]) -> list[Answer]:
-        """Annotate a batch.
-
-        Returns:
-            what the job's `write` makes of each document, or what failed.
-        """
+        """Annotate a batch; return what the job's `write` makes of each document, or what failed."""
         items = [Item(job.id, job.text) for job in jobs]
         # In int8 without measured ranges, what is found in a text depends on its batch. Which
         # words are personal must not.

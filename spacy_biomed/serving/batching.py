@@ -56,7 +56,6 @@ class _Request:
     """A request in the queue.
 
     Attributes:
-        jobs: its documents.
         done: gets the answers. A failure is a result too: asyncio would log an exception that
             nobody takes.
         waiting: places in `jobs` of those that no batch has taken.
@@ -84,11 +83,8 @@ class Batcher:
 
     While the thread is busy, documents wait, and the next batch takes one from each request in
     turn: a short request does not wait for the end of a long one. All attributes belong to the
-    thread of the event loop; the other thread only gets batches and returns answers.
-
-    Args:
-        annotate: called in the thread with the jobs of a batch, returns an answer for each.
-        limits: of the batches, the queue, and the time of a request.
+    thread of the event loop; the other thread only gets batches and returns answers. It calls
+    `annotate` with the jobs of a batch, which returns an answer for each.
     """
 
     def __init__(self, annotate: Callable[[list[Job]], list[Answer]], limits: ServerLimits):
@@ -155,7 +151,7 @@ class Batcher:
             raise TookTooLong
 
     async def close(self, timeout: float) -> bool:
-        """End the thread after its batch; wait so many seconds, and give whether it has ended."""
+        """End the thread after its batch; wait so many seconds, and return whether it has ended."""
         if self._thread.is_alive():
             self._handed.put(None)
             await asyncio.to_thread(self._thread.join, timeout)

@@ -72,8 +72,6 @@ class Guard:
     nothing that a client has written.
 
     Args:
-        app: the application.
-        limits: of bodies and time.
         paths: paths of the application; others are not logged.
         hosts: names that the header `Host` may have; None for any.
         token: that a POST needs; None for none.

@@ -68,13 +68,9 @@ class Concept(NamedTuple):
 
 
 class Terminology:
-    """A terminology that `build_terminology` wrote.
-
-    Args:
-        path: its directory.
+    """A terminology that `build_terminology` wrote to a directory.
 
     Attributes:
-        path: its directory.
         meta: `name`, `format`, `version`, `licence`, numbers of `concepts` and `names`, `types`.
 
     Raises:

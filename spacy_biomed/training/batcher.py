@@ -114,8 +114,7 @@ def batch_by_sequences_v1(
 class WordPieceCounter:
     """Counts the word pieces of texts, special tokens included, and caches the counts.
 
-    Attributes:
-        encoder, revision: encoder whose tokenizer to use; it is loaded for the first text.
+    The encoder's tokenizer is loaded for the first text.
     """
 
     def __init__(self, encoder: str, revision: str | None = None):

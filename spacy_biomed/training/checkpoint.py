@@ -63,7 +63,6 @@ class Checkpoint:
     """A run at the end of a step.
 
     Attributes:
-        progress: how far it has come.
         counts: counts of the optimizer, by name and parameter.
         generators: states of the random generators of Python and numpy.
         tensors: weights, rates of dropout, the moments and averages of the optimizer, the states of
@@ -77,11 +76,7 @@ class Checkpoint:
 
     @classmethod
     def take(cls, nlp: Language, optimizer: Optimizer, progress: Progress) -> Checkpoint:
-        """Copy the state of a run between two steps.
-
-        Raises:
-            BiomedError: if the optimizer has parameters that no component's model has.
-        """
+        """Copy the state of a run between two steps."""
         places = _places(nlp)
         tensors = {f"weight:{place}": value for place, value in _weights(nlp)}
         tensors.update(_optimizer_tensors(nlp, optimizer, places))
@@ -118,11 +113,7 @@ class Checkpoint:
 
     @classmethod
     def read(cls, path: Path) -> Checkpoint:
-        """Read a file that `write` wrote.
-
-        Raises:
-            BiomedError: if the file is something else, or damaged.
-        """
+        """Read a file that `write` wrote; refuse another, or a damaged one."""
         try:
             with safe_open(path, "pt") as file:
                 header = json.loads(file.metadata()["run"])

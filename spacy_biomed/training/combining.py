@@ -80,14 +80,7 @@ class CombinedPart:
 
 @dataclass(slots=True)
 class CombinedCorpus:
-    """One of the combined corpora.
-
-    Attributes:
-        name: name of its folder.
-        labels: the labels it annotates, by their new names.
-        parts: counts of train, dev and test, if it has them.
-        licence, source: as in its `corpus.json`; "" if not stated.
-    """
+    """One of the combined corpora, with the new names of its labels and the counts of parts."""
 
     name: str
     labels: list[str]
@@ -98,15 +91,7 @@ class CombinedCorpus:
 
 @dataclass(slots=True)
 class CombinationReport:
-    """The report on a combined corpus.
-
-    Attributes:
-        name: name of its folder.
-        language: language of all corpora.
-        labels: all annotated labels.
-        corpora: the combined corpora.
-        parts: counts of the written parts, as in all converted corpora.
-    """
+    """The report on a combined corpus: what it is made of, and the counts of the written parts."""
 
     name: str
     language: str

@@ -286,7 +286,7 @@ def has_no_head(config: Config) -> bool:
 def add_head(
     config: Config, name: str, head: type[EncoderHead], settings: dict[str, object]
 ) -> str:
-    """Add a head to a template, and give the name of its main score.
+    """Add a head to a template, and return the name of its main score.
 
     Its settings are its factory's, over these the template's of `[heads]`, over these the given.
     """

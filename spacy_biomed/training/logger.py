@@ -96,10 +96,7 @@ def RichLogger_v1(
 
 
 class EvaluationTable:
-    """The table of evaluations on the standard output, for a terminal or a log file.
-
-    It has the losses of `pipes`. `training` is the section of the config, interpolated.
-    """
+    """The table of evaluations on the standard output, for a terminal or a log file."""
 
     def __init__(self, pipes: Sequence[str], training: dict[str, Any], stdout: IO):
         self._stdout = stdout

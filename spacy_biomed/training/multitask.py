@@ -59,10 +59,7 @@ class _Task:
     """A corpus and the component it trains.
 
     Attributes:
-        name: name of the corpus.
-        component: name of the component in the pipeline.
-        pipe: the component.
-        head: its class, or the class of its stand-in.
+        head: class of the component, or of its stand-in.
         prefix: prefix of its classes' names.
         foreign_labels: classes of other components.
     """
@@ -75,7 +72,7 @@ class _Task:
     foreign_labels: frozenset[str]
 
     def take(self, source: Doc, target: Doc) -> bool:
-        """Copy the component's layer to a document without annotation; give whether there is any.
+        """Copy the component's layer to a document without annotation; return whether there is any.
 
         A class with the name of another component's class is refused.
         """

@@ -25,7 +25,7 @@ LAYER_NUMBER = re.compile(r"\blayers?\.(\d+)\.")
 
 
 class _Module:
-    """A module with its optimizer in PyTorch, and with what takes long to look up in every step."""
+    """A module and its optimizer in PyTorch, with what takes long to look up in every step."""
 
     def __init__(self, module: "torch.nn.Module", optimizer: "torch.optim.Optimizer"):
         self.module = module

@@ -49,9 +49,8 @@ class ProcessPool:
     def submit(self, do: str, **arguments: object) -> Future[Any]:
         """Send a request to the next process that is free.
 
-        Returns:
-            the answer, or as its exception: BiomedError, if the process raised it; WorkerFailed for
-            other exceptions, and with the kind "" if each process died that began the request.
+        Its exceptions are BiomedError, if the process raised it, and WorkerFailed for others, with
+        the kind "" if each process died that began the request.
         """
         return self._threads.submit(self._ask, do, arguments)
 

@@ -26,11 +26,9 @@ THREAD_VARIABLES = (
 
 
 class WorkerFailed(RuntimeError):
-    """The failure of a worker.
+    """The failure of a worker, in one line without a location.
 
-    Attributes:
-        message: one line, without a location.
-        kind: name of the exception in the worker; "" if the process itself ended.
+    `kind` is the name of the exception in the worker; "" if the process itself ended.
     """
 
     def __init__(self, message: str, kind: str = ""):
@@ -42,8 +40,6 @@ class Worker:
     """A subprocess that runs `serve`.
 
     Attributes:
-        command: command line, whose program has to call `serve`.
-        environment: environment variables to set for it.
         keep_errors: whether what it prints to standard error is kept for the message of its
             failure, instead of being printed.
         started: `time.perf_counter()` just before the process started.

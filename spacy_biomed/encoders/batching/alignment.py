@@ -12,11 +12,8 @@ from .word_pieces import WordPieces
 
 
 def token_offsets(docs: list[Doc]) -> tuple[Ints1d, Ints1d, Ints1d]:
-    """Character offsets of all tokens of the documents.
-
-    Returns:
-        starts (tokens,), ends (tokens,), both counted from the beginning of the token's document,
-        and lengths (docs,), the tokens of each document.
+    """Character offsets of all tokens in their documents: starts and ends, (tokens,), and lengths,
+    (docs,), the tokens of each document.
     """
     attributes = [doc.to_array([IDX, LENGTH]).astype("int64") for doc in docs]
     flat = np.concatenate(attributes) if attributes else np.zeros((0, 2), dtype="int64")

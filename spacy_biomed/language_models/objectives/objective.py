@@ -160,15 +160,12 @@ class Objective(nn.Module):
     def forward(
         self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor
     ) -> tuple[Tensor, Terms]:
-        """Compare the outputs of the two encoders for one batch.
+        """Compare the outputs of the two encoders for one batch: the weighted sum, and the terms.
 
         Args:
             attended: (batch, length), false for padding.
             labels: (masked,) the word pieces at the positions chosen by masking, in the batch's
                 order.
-
-        Returns:
-            the weighted sum, and the unweighted terms.
         """
         terms = self.terms(student, teacher, attended.bool(), labels)
         return sum(self.weights[name] * term for name, term in terms.items()), terms

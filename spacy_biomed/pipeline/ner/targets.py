@@ -145,7 +145,7 @@ class TagTargets:
     def place_mentions(
         self, mentions: Sequence[Span], starts: Ints1d, ends: Ints1d
     ) -> tuple[Spans, np.ndarray]:
-        """Find the tokens, with these offsets, of gold mentions with labels of the component.
+        """Find the tokens of gold mentions with labels of the component.
 
         Returns:
             the mentions that begin and end with a token, and (mentions,) whether each does.

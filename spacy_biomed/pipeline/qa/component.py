@@ -232,7 +232,7 @@ class BiomedQA(EncoderHead):
     def initialize(
         self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None
     ) -> None:
-        """Size the model for the encoder, after a look whether the examples have answers."""
+        """Check that the examples have answers, all in pairs, and size the model."""
         validate_source(get_examples, "BiomedQA.initialize")
         # Checked before training: an error during training would make spaCy save a partial model.
         has_answer = False

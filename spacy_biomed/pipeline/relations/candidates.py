@@ -141,12 +141,8 @@ def find_near(
 ) -> tuple[Ints1d, Ints1d]:
     """Find the pairs of mentions in one sentence with at most `max_distance` tokens between them.
 
-    Args:
-        first, end: (mentions,) the first token of each, in order, and the one after the last.
-        sentence: (mentions,) the sentence of each.
-
-    Returns:
-        the left and the right mention of each pair, (pairs,) each; they may overlap.
+    `first`, `end` and `sentence` are (mentions,), in order. The result is the left and the right
+    mention of each pair, (pairs,) each; they may overlap.
     """
     mention = np.arange(len(first))
     beyond = np.searchsorted(first, end + max_distance, side="right")

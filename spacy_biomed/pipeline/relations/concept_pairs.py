@@ -55,11 +55,9 @@ def find_concept_pairs(
     `max_distance` tokens is bounded.
 
     Args:
-        doc: the document with the tokens.
         mentions: of this or of another document with the same text.
         pairs: types of head and tail. Of types that may be either, as of two concepts of one type,
             the head is the one that is mentioned first.
-        types: the types of features.
         max_distance: tokens between two mentions that are a pair of mentions.
         max_mentions: pairs of mentions of a pair of concepts, of which the closest are kept.
     """

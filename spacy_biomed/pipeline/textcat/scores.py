@@ -29,12 +29,8 @@ def classification_scorer_v1() -> Callable:
 def gold_probabilities(reference: Doc, labels: Iterable[str], exclusive: bool) -> Floats1d:
     """The gold value of each label: (labels,); NaN where it is not annotated.
 
-    Exclusive labels are annotated only if all of them have a value. Their values are scaled to add
-    up to exactly 1.
-
-    Raises:
-        BiomedError: if a value is not between 0 and 1, or if the values of exclusive labels do not
-            add up to 1, within `SUM_TOLERANCE`.
+    Exclusive labels are annotated only if all of them have a value. Their values, which must add up
+    to 1 within `SUM_TOLERANCE`, are scaled to add up to exactly 1.
     """
     labels = list(labels)
     values = [reference.cats.get(label, np.nan) for label in labels]

@@ -43,11 +43,8 @@ class Placement:
     """The mentions of a document with a span of tokens, and those without, for three reasons.
 
     Attributes:
-        mentions: all mentions, each once.
-        placed: the span of each mention that has one.
         inside_token: mentions that start or end inside a token.
         overlapping: mentions that share a token with a longer mention of a flat layer.
-        discontinuous: mentions with more than one fragment.
     """
 
     mentions: list[Mention] = field(default_factory=list)

@@ -74,8 +74,6 @@ class PublishedClassifier:
         hidden: the layer over the vector of a text's first position. None for a classifier of
             tokens, whose scores are linear in the vectors of their word pieces.
         activation: the function after the hidden layer: "tanh", "relu" or "gelu".
-        output: the layer of the scores.
-        classes: the names of the scores.
         is_exclusive: whether exactly one class applies (softmax), or any number (sigmoid).
         revision: its commit on the hub; None for a directory.
     """

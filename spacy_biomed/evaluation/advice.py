@@ -22,7 +22,6 @@ class Way(NamedTuple):
     """A way to annotate with a pipeline, and its speed.
 
     Attributes:
-        pipeline: directory or package.
         engine: of the exported encoder; "" for encoders in PyTorch, and without one.
         processes, threads: processes, and threads of each.
         words_per_second: of all processes together.

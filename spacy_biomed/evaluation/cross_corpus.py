@@ -33,9 +33,7 @@ class CorpusScore:
     """The scores of a pipeline on one label of a corpus, or on all that are scored.
 
     Attributes:
-        corpus: the name of the corpus's folder.
         label: a label of the pipeline; None for all together (micro average).
-        mentions: number of gold mentions.
         scores: precision, recall and F1 (`p`, `r`, `f`, from 0 to 1) by measure: "exact" and
             "lenient", and with a training part "exact seen", "exact unseen", ...; None if there
             is neither a gold nor a predicted mention.

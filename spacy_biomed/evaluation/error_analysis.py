@@ -98,7 +98,6 @@ class SystemErrors:
     """The counts of one pipeline.
 
     Attributes:
-        scores: precision, recall and F1.
         confusion: pairs of a gold label and one that was found.
         kinds: errors by kind and label, which is the gold label if there is one.
         lengths, seen: gold mentions by their length in words, and by whether they occur in the
@@ -198,7 +197,6 @@ class ErrorAnalysis:
     """Compares what one or two pipelines find with the gold.
 
     Attributes:
-        systems: the counts of each pipeline.
         passages: sentences with errors, from the first documents.
         compared: for two pipelines, how many gold mentions both, one or none of them find.
     """

@@ -65,11 +65,9 @@ class Candidate:
     """A document with its well-formed sentences, before the search for duplicates.
 
     Attributes:
-        words: number of words of the original document.
         removed: number of removed sentences, by rule.
         sentences: the other sentences.
         sentence_keys: the hash of each of these sentences.
-        key: the hash of the whole document.
         sketch: for near duplicates; None if the document is too short.
     """
 
@@ -208,7 +206,6 @@ def clean_corpus(
             file is found at once.
         output: text file to write, with the sentences of a document joined by a space; compressed
             if the name ends in .gz, .xz or .zst. The report is written next to it (`report_path`).
-        settings: how to clean.
         text_field: field of JSON lines, or column of Parquet files, with the text.
         layout: encoding of text files, and how CSV is written.
         workers: number of processes that split and filter; the result does not depend on it.

@@ -45,7 +45,6 @@ class Masking:
     The mask token replaces 80% of the chosen pieces, and a random piece 10%; the other 10% stay.
 
     Attributes:
-        probability: probability of a piece to be chosen.
         whole_words: choose whole words with all their pieces, instead of pieces.
         seed: seed of the masks, together with the places of sequences.
     """

@@ -42,7 +42,6 @@ class RunLog(TrainerCallback):
 
     Attributes:
         path: file of JSON lines. When a run is resumed, the rows up to its checkpoint stay.
-        batches: the training batches.
         console: where evaluations and, if it is a terminal, a bar are shown; None for nowhere.
     """
 

@@ -92,7 +92,6 @@ class FreshEncoder(Section):
     """[encoder]: an encoder trained from scratch.
 
     Attributes:
-        type: architecture.
         layers, width, heads, feed_forward: number of transformer layers, size of the hidden states,
             number of attention heads, and inner size of the feed-forward layers.
         positions: longest sequence, in word pieces, special tokens included.
@@ -227,9 +226,6 @@ class TrainingRecipe(ConfigFile):
     """The sections of all recipes.
 
     [paths] may have any variables, which other sections use as ${paths.text}.
-
-    Attributes:
-        made_by: the command for the recipe.
     """
 
     made_by: ClassVar[str]
@@ -270,7 +266,6 @@ class PretrainingRecipe(TrainingRecipe):
 
     Attributes:
         vocabulary: None for the vocabulary of the existing encoder.
-        encoder: the encoder.
     """
 
     made_by = "spacy biomed pretrain"

@@ -84,7 +84,6 @@ class Sentence:
     """A sentence and its counts for the rules.
 
     Attributes:
-        text: the sentence.
         words: parts separated by white space that have a letter.
         runs: uninterrupted runs of letters, in lower case.
         size, letters, digits: number of characters except white space, of letters, and of digits.

@@ -20,7 +20,6 @@ class MentionPlaces(NamedTuple):
     """The mentions of a batch of documents.
 
     Attributes:
-        docs: the documents.
         places: three arrays of (mentions, 2), for mentions, for what is read before them, and for
             what is read after them. Each has the first row, and the one after the last, among the
             rows of all documents.
@@ -42,7 +41,6 @@ def MentionClassifier_v1(
 
     Args:
         tok2vec: `spacy_biomed.EncoderListener.v1` with pooling "first" or "mean".
-        hidden_width: of the hidden layer.
         dropout: before each layer; `training.dropout` overrides it.
         nO: number of scores; set on initialisation.
 

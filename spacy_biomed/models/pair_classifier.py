@@ -17,11 +17,9 @@ class MentionPairs(NamedTuple):
     """The pairs of mentions of a batch of documents, those of a pair of concepts one after another.
 
     Attributes:
-        docs: the documents.
         counts: (concept pairs,) how many pairs of mentions each has, at least one.
         places: three arrays of (mention pairs, 2): the first row, and the one after the last, of
             heads, of tails, and of what is between them, among the rows of all documents.
-        features: (mention pairs, features).
     """
 
     docs: list[Doc]
@@ -46,7 +44,6 @@ def ConceptPairClassifier_v1(
 
     Args:
         tok2vec: `spacy_biomed.EncoderListener.v1` with pooling "first" or "mean".
-        hidden_width: of the hidden vector.
         dropout: applied to the rows, and to the vectors of pairs; `training.dropout` overrides it.
         nO: number of scores; set on initialisation.
 

@@ -70,7 +70,6 @@ class Training(Section):
     """The settings of a training; None for those of the template.
 
     Attributes:
-        batch_words: tokens in a batch.
         config: other settings by their dotted names, such as training.dropout.
     """
 
@@ -88,7 +87,6 @@ class TeacherSection(Training):
         encoder: that it is trained from. Null, for one that only the command line names: there is
             no such teacher without it.
         pipeline: a trained pipeline in place of the encoder: a directory or an installed package.
-        seeds: a teacher is trained with each.
     """
 
     encoder: str | None = None
@@ -120,7 +118,6 @@ class Student(Training):
     Attributes:
         source: a trained pipeline that goes on learning, in place of an encoder.
         teachers: names of teachers; by default all. Without one it learns from the corpora alone.
-        precision: of the wheel's encoder.
         max_loss: largest loss of F1 on the development part, in points.
         unseen_share, target_recall: see `spacy biomed calibrate`.
         place: folder that step "ship" puts the pipeline into.

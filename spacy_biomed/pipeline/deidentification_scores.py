@@ -23,7 +23,6 @@ class DeidentificationScores:
     Only letters and digits count as characters: a comma that is left tells nothing.
 
     Attributes:
-        documents: number of documents counted.
         clean: documents in which no character of a gold mention is readable.
         gold, readable: characters of gold mentions, and those of them that were not replaced.
         replaced, needless: characters that were replaced, and those of them in no gold mention.

@@ -39,7 +39,6 @@ class Described:
     `component_classes.find_described` finds such a class by the return annotation of its factory.
 
     Attributes:
-        default_name: the factory's name.
         task_name: the field's name for its task; "" for a component that has none of its own and is
             not in the model card.
         usage_line: what `usage` returns, if it does not depend on the settings.
@@ -140,7 +139,6 @@ class DescribedHead(Described):
 
         Args:
             reader: the component, of this class or the spaCy component that reads the same layer.
-            source: the annotated document.
             target: a document with the same tokens and no annotation.
             prefix: prefix for the names of classes, for heads that share `doc.cats`.
 

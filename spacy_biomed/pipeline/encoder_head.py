@@ -44,7 +44,6 @@ class EncoderHead(DescribedHead, BatchLearner):
     task and its scores, the corpora it learns from, and the layer it reads (`copy_layer`).
 
     Attributes:
-        model: computes scores for documents.
         settings: stored in `cfg` and saved with the component. They include learn_rate_factor,
             which multiplies the learning rate of the head, not of the encoder.
     """

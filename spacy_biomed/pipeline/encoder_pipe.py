@@ -52,8 +52,6 @@ class EncoderPipe(BatchLearner, Tok2Vec):
         model: computes an `EncodedBatch` for documents.
         max_batch_words: tokens that `pipe` encodes at a time, to limit memory. Heads annotate up to
             8,192 tokens at a time, and put smaller batches of the encoder together.
-        keep_encodings: whether documents keep their encodings.
-        reads_words: as in `Described`.
     """
 
     reads_words: ClassVar[bool] = False

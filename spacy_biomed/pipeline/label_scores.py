@@ -12,9 +12,6 @@ class LabelScores:
     """Counts of what is found, wrong and missed, overall and by label.
 
     All items are tuples that end with their label.
-
-    Attributes:
-        documents: number of documents counted.
     """
 
     def __init__(self, labels: Iterable[str] = ()) -> None:

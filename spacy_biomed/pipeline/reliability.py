@@ -14,10 +14,7 @@ BINS = 10
 class Reliability(NamedTuple):
     """Predictions by their confidence, in ten bins of the same width, (bins,) each.
 
-    Attributes:
-        count: number of predictions.
-        confidence: sum of their confidences.
-        correct: number of correct ones.
+    They are counted, with the sum of their confidences and the number of correct ones.
     """
 
     count: Ints1d

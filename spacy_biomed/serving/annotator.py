@@ -26,10 +26,8 @@ class Annotator:
 
     Args:
         nlp: the pipeline, which from now on belongs to this object.
-        max_seconds: see `annotate_items`.
 
     Attributes:
-        layers: layers that the pipeline writes.
         no_deidentification: why texts cannot be de-identified; "" if they can.
         needs_id: whether surrogates depend on the identifier of a document.
     """
@@ -57,7 +55,7 @@ class Annotator:
         nlp.disable_pipe(name)
 
     def annotate(self, jobs: list[Job]) -> list[Answer]:
-        """Annotate a batch; return what the job's `write` makes of each document, or what failed."""
+        """Annotate a batch; return what `write` of each job makes of its document, or a failure."""
         items = [Item(job.id, job.text) for job in jobs]
         # In int8 without measured ranges, what is found in a text depends on its batch. Which
         # words are personal must not.

@@ -173,7 +173,6 @@ class _Exchange:
     """A request and its answer.
 
     Attributes:
-        headers: of the request, by their names in small letters.
         status: of the answer; 0 before it.
         held: bytes of the body that are in memory.
     """

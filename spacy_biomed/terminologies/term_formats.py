@@ -44,7 +44,6 @@ class Source(NamedTuple):
     """A terminology to read.
 
     Attributes:
-        path: file or folder.
         language: ISO 639-1 code of the names to read, where a format has several; None for all.
         meta: what the file says of itself, which its reader sets: `version`, `licence`.
     """

@@ -41,7 +41,6 @@ class Match(NamedTuple):
         form: "normal" if the names are the same but for case, accents and punctuation, "loose" if
             also but for plural and word order, "abbreviated" ("E. coli"), "similar".
         similarity: the cosine of trigrams, from 0 to 1.
-        is_preferred: whether it is the preferred name.
     """
 
     concept: int

@@ -44,7 +44,6 @@ class Progress:
         step: the last step that was made; -1 before the first.
         scores: the main score of each evaluation.
         words, seconds: words trained on, and whole seconds of the run, so far.
-        performance: the scores in the pipeline's meta.
         epochs: the state of Python's generator when each epoch began, before its examples were
             shuffled.
     """

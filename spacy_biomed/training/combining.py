@@ -54,7 +54,6 @@ class CombinedPart:
     """Counts for one part of one corpus, of documents unless noted.
 
     Attributes:
-        documents: documents in the corpus.
         repeated_text, repeated_id, repeated_sentence: left out because a part with precedence has
             the same text, the abstract with the same PubMed number, or a shared sentence with a
             document of another corpus.

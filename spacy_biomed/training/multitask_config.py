@@ -45,8 +45,6 @@ class Task:
 
     Attributes:
         task: what kind of task it is, as the catalogue or `corpus.json` call it.
-        language: spaCy's code.
-        head: class of the head.
         settings: of the head, where they are neither the factory's nor the template's.
         score: name of the head's main score.
         classes: of a head that reads `doc.cats`, the names that the training part has there.

@@ -31,7 +31,6 @@ def TrackingLogger_v1(
     Args:
         to: "mlflow" or "wandb"; the package must be installed and set up.
         project: name of the project, for wandb.
-        run_name: name of the run.
 
     Raises:
         BiomedError: if the package is not installed.

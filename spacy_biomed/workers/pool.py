@@ -21,9 +21,7 @@ class ProcessPool:
 
     Args:
         name: "MODULE:CLASS", whose methods answer the requests.
-        processes: the most processes at a time.
         openings: the arguments of the method `open` for each process that is started.
-        environment: environment variables to set for them.
         attempts: times that a request is begun, if the process that does it dies.
         keep_errors: as in `Worker`.
     """

@@ -31,7 +31,6 @@ class Signature:
     """What a model takes and gives.
 
     Attributes:
-        inputs: names of the inputs.
         widths: the last dimension of each output; None if it is not fixed.
     """
 
@@ -40,11 +39,7 @@ class Signature:
 
 
 class Engine(Protocol):
-    """A model loaded by a library, ready to run on the CPU. Runs may overlap in several threads.
-
-    Attributes:
-        signature: what the model takes and gives.
-    """
+    """A model loaded by a library, ready to run on the CPU. Runs may overlap in several threads."""
 
     signature: Signature
 

@@ -11,9 +11,6 @@ class ByteDropout(torch.nn.Module):
     On a CPU, PyTorch's dropout draws a 64-bit number per element, one after the other, which takes
     a tenth of the time of fine-tuning. The probability is rounded to a multiple of 1/256, and the
     kept elements are scaled accordingly, so the expectation stays exact.
-
-    Attributes:
-        p: probability of an element to be zeroed.
     """
 
     def __init__(self, p: float):

@@ -51,7 +51,6 @@ class Needs:
         teacher_logits: whether it also uses the teacher's distributions, which then needs a
             language-model head.
         hidden_states: none, of the last layer, or of all layers.
-        attentions: whether it uses attention maps.
     """
 
     logits: Literal["none", "masked", "attended"] = "none"
@@ -97,7 +96,6 @@ class Objective(nn.Module):
 
     Attributes:
         student, teacher: the shapes of the two encoders.
-        weights: the weight of each term.
         temperature: of the distributions that `soft_mlm` compares.
         layer_map: for each layer of the student the teacher's that it is compared with.
         layer_weights: of the student's layers; None for 1 each.

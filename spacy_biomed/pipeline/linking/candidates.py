@@ -41,7 +41,6 @@ class LinkCandidate:
     """A concept that a mention may mean.
 
     Attributes:
-        id: of the concept.
         concept: its place in the terminology; None if it is known from training alone.
         type: of the concept; "" without one.
         values: of `FEATURES`, by name; those that are left out are 0.
@@ -81,7 +80,6 @@ class LinkedDocument(NamedTuple):
     """A document to learn linking from.
 
     Attributes:
-        text: of the document.
         mentions: text of each mention, in order, with the ids of its concepts, of which any is
             right: none if it has no concept in the terminology, and None if it is not annotated.
     """

@@ -32,7 +32,6 @@ class Development:
     Only documents in which the component's layer is annotated count.
 
     Attributes:
-        head: the component.
         log_probs: (tokens, tags) log probability of each tag, all documents concatenated.
         lengths: (docs,) number of tokens in each document.
         gold: the gold mentions that the component can represent, in tokens of all documents.

@@ -247,12 +247,6 @@ def test_a_directory_that_is_not_there_is_one_line(tmp_path):
         ("encoder.json", b"{}"),
         ("encoder.json", b'{"pad": 0, "width": 16}'),
         ("encoder.json", b'{"pad": 0, "width": 32, "max_length": 512}'),
-        ("encoder.json", b'{"pad": 0, "width": 16, "max_length": 512, "engines": ["onnxruntime"]}'),
-        ("encoder.json", b'{"pad": 0, "width": 16, "max_length": 512, "segments": false}'),
-        (
-            "encoder.json",
-            b'{"pad": 0, "width": 9, "max_length": 9, "segments": true, "engines": []}',
-        ),
         ("encoder.json", b'{"pad": "0", "width": "16", "max_length": null}'),
     ],
 )

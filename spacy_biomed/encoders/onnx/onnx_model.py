@@ -30,6 +30,7 @@ from ..finite import check_scores
 from ..packed_files import unpack_files
 from .engine_choice import choose_engine, read_setting
 from .engines import (
+    ENGINES,
     Engine,
     EngineName,
     EnginePrecision,
@@ -102,7 +103,8 @@ class OnnxShim(Shim):
             enough text was read to choose by.
         files: content of the encoder's files by name; empty before anything is loaded.
         settings: the content of `encoder.json`: width, max_length, pad, precision, name, whether
-            the model takes segment ids, and the engines that can run it.
+            the model takes segment ids (missing for encoders exported before pairs were supported),
+            and the engines that can run it (any, if missing).
     """
 
     def __init__(
@@ -134,6 +136,11 @@ class OnnxShim(Shim):
 
         A single batch is computed on all threads; several batches get one thread each.
         """
+        if "segments" not in self.settings and any(b.segments is not None for b in batches):
+            raise BiomedError(
+                "this encoder was exported before pairs of texts could be read and cannot tell the "
+                "two apart: export it again with `python -m spacy biomed compress`"
+            )
         threads = self.usable_threads()
         if self._is_open:
             self._choose(batches)
@@ -148,7 +155,7 @@ class OnnxShim(Shim):
         return hidden.reshape(-1, hidden.shape[-1])[batch.kept]
 
     def _inputs(self, batch: SequenceBatch) -> Inputs:
-        return make_inputs(batch, with_segments=self.settings["segments"])
+        return make_inputs(batch, with_segments=bool(self.settings.get("segments")))
 
     def _choose(self, batches: list[SequenceBatch]) -> None:
         """Choose the faster engine, if there is text enough. Other threads wait for the choice."""
@@ -203,7 +210,7 @@ class OnnxShim(Shim):
             setting = read_setting(self.setting)
             # Before it is needed, so that a damaged model is found when it is loaded.
             threads = self.usable_threads()
-            engines = settings["engines"]
+            engines = settings.get("engines", ENGINES)
             name: EngineName = "onnxruntime" if setting == "auto" else setting
             if name not in engines:
                 warnings.warn(
@@ -282,16 +289,15 @@ def make_inputs(batch: SequenceBatch, *, with_segments: bool) -> Inputs:
 def read_settings(content: bytes) -> dict[str, Any]:
     """Read `encoder.json`; raise ValueError if a required setting is missing."""
     settings = json.loads(content)
-    kinds = {"width": int, "max_length": int, "pad": int, "segments": bool, "engines": list}
-    for name, kind in kinds.items():
-        if not (isinstance(settings, dict) and isinstance(settings.get(name), kind)):
-            raise ValueError(f"{SETTINGS} has no {kind.__name__} '{name}'")
+    for name in ("width", "max_length", "pad"):
+        if not (isinstance(settings, dict) and isinstance(settings.get(name), int)):
+            raise ValueError(f"{SETTINGS} has no number '{name}'")
     return settings
 
 
 def check_signature(signature: Signature, settings: dict[str, object]) -> None:
     """Raise ValueError if a model lacks the inputs and outputs of an exported encoder."""
-    expected = {*INPUTS, SEGMENTS} if settings["segments"] else {*INPUTS}
+    expected = {*INPUTS, SEGMENTS} if settings.get("segments") else {*INPUTS}
     is_expected = signature.inputs == expected
     if not is_expected or signature.widths.get(OUTPUT) != settings["width"]:
         raise ValueError(f"{MODEL} is not the encoder that {SETTINGS} describes")

@@ -25,7 +25,9 @@ def create_encoder_model(
     return Model(kind, forward, init=init, dims={"nO": None}, attrs=attrs, shims=[shim])
 
 
-def read_documents(model: Model, docs: list[Doc], is_train: bool) -> Sequences:
+def read_documents(
+    model: Model, docs: list[Doc], is_train: bool, budget: int | None = None
+) -> Sequences:
     """The sequences of documents, by the settings of the model; see `make_sequences`."""
     shim = model.shims[0]
     if shim.tokenizer is None:
@@ -35,7 +37,7 @@ def read_documents(model: Model, docs: list[Doc], is_train: bool) -> Sequences:
         shim.tokenizer,
         window=min(model.attrs["window"], shim.longest),
         context=model.attrs["context"],
-        budget=model.attrs["batch_pieces"] or shim.batch_pieces,
+        budget=budget or model.attrs["batch_pieces"] or shim.batch_pieces,
         pair_overflow=model.attrs["pair_overflow"],
         normalize=model.attrs["normalize"],
         # Training batches are small and of mixed lengths; in prediction there is little padding.

@@ -9,9 +9,10 @@ import pytest
 from encoded_rows import cosines
 from engines_here import needs_openvino
 from onnx import numpy_helper
+from spacy.tokens import Doc
 
 from spacy_biomed.encoders.onnx import static_quantization
-from spacy_biomed.encoders.onnx.onnx_export import export_encoder
+from spacy_biomed.encoders.onnx.onnx_export import _calibration_inputs, export_encoder
 from spacy_biomed.encoders.onnx.onnx_model import OnnxTransformerModel_v1
 from spacy_biomed.encoders.onnx.static_quantization import quantize_statically
 
@@ -52,6 +53,17 @@ def test_a_text_has_the_same_rows_in_any_batch(exported, docs):
     together = model.predict(docs).split()
     for doc, encoding in zip(docs, together, strict=True):
         np.testing.assert_allclose(model.predict([doc]).hidden, encoding.hidden, atol=1e-5)
+
+
+def test_ranges_are_measured_on_texts_as_the_encoder_reads_them(pytorch, docs, monkeypatch):
+    monkeypatch.setitem(pytorch.attrs, "normalize", True)
+    plain, typed = (
+        [*_calibration_inputs(pytorch, [Doc(docs[0].vocab, words=text.split())])]
+        for text in ("a beta-blocker", "a beta\u2010blocker")
+    )
+    assert [batch["input_ids"].tolist() for batch in typed] == [
+        batch["input_ids"].tolist() for batch in plain
+    ]
 
 
 @needs_openvino

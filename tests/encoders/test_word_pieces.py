@@ -73,6 +73,27 @@ def test_special_ids_around_a_text_are_the_tokenizers_own(tokenizers):
     assert ours.pad == theirs.pad_token_id
 
 
+@pytest.mark.parametrize("name", ["tiny_bert", "tiny_roberta", "tiny_mmbert"])
+def test_pieces_of_normalised_texts_lie_in_the_texts_as_given(name, request):
+    tokenizer, _ = load_pretrained(str(request.getfixturevalue(name)))
+    texts = [
+        "a beta\u2010blocker ",
+        "\u2010 \n",
+        "\n\n\u2010",
+        "IL\u20106,\u00a0\t CD4+\u00ad \n \n",
+        " \u2010",
+    ]
+    pieces = tokenizer.read_normalized(texts)
+    borders = np.cumsum([0, *pieces.lengths])
+    for text, begin, end in zip(texts, borders, borders[1:], strict=False):
+        starts, ends = pieces.starts[begin:end], pieces.ends[begin:end]
+        assert (starts >= 0).all() and (ends <= len(text)).all()
+        assert (starts <= ends).all()
+        assert (np.diff(starts) >= 0).all()
+        covered = {i for a, b in zip(starts, ends, strict=True) for i in range(a, b)}
+        assert {i for i, c in enumerate(text) if c.isalnum()} <= covered
+
+
 def test_special_ids_of_bert_and_roberta(tiny_bert, tiny_roberta):
     bert, roberta = (load_pretrained(str(path))[0] for path in (tiny_bert, tiny_roberta))
     assert (bert.prefix, bert.suffix, bert.pad) == ([2], [3], 0)  # [PAD] [UNK] [CLS] [SEP]

@@ -98,8 +98,11 @@ class WordPieceTokenizer:
         for i, new in enumerate(normalized):
             own = slice(borders[i], borders[i + 1])
             if new is not None and pieces.lengths[i]:
-                pieces.starts[own] = new.starts[pieces.starts[own]]
-                pieces.ends[own] = new.ends[pieces.ends[own] - 1]
+                starts, ends = pieces.starts[own], pieces.ends[own]
+                # Byte-level tokenizers have pieces of spaces that are empty, at the end too.
+                is_empty = starts == ends
+                pieces.starts[own] = np.append(new.starts, new.ends[-1:])[starts]
+                pieces.ends[own] = np.where(is_empty, pieces.starts[own], new.ends[ends - 1])
         return pieces
 
     def _tokenize(self, texts: list[str]) -> WordPieces:

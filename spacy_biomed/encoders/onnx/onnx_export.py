@@ -18,8 +18,8 @@ from spacy.tokens import Doc
 from thinc.api import Model
 
 from ...errors import BiomedError, install_command
-from ..batching.sequences import make_sequences
 from ..capabilities import count_segments, max_sequence_length
+from ..encoder_model import read_documents
 from ..thinc_shims import get_module
 from .engines import ENGINES, EngineName, Inputs
 from .onnx_model import INPUTS, MODEL, OUTPUT, SEGMENTS, SETTINGS, TOKENIZER, make_inputs
@@ -168,17 +168,8 @@ def _find_engines(path: Path) -> list[EngineName]:
 
 def _calibration_inputs(model: Model, docs: Sequence[Doc]) -> Iterator[Inputs]:
     """The inputs of the exported encoder for each window of the documents, without padding."""
-    shim = model.shims[0]
-    sequences = make_sequences(
-        list(docs),
-        shim.tokenizer,
-        window=min(model.attrs["window"], max_sequence_length(get_module(shim))),
-        context=model.attrs["context"],
-        budget=1,
-        pair_overflow=model.attrs["pair_overflow"],
-    )
-    with_segments = count_segments(get_module(shim)) > 1
-    for batch in sequences.batches:
+    with_segments = count_segments(get_module(model.shims[0])) > 1
+    for batch in read_documents(model, list(docs), is_train=False, budget=1).batches:
         yield make_inputs(batch, with_segments=with_segments)
 
 

@@ -268,7 +268,6 @@ class _QuotedRecord:
         self.first, self.lines, self.delimiter, self.path = first, lines, delimiter, path
         self.line, self.text, self.error = first.line, first.value, first.error
         self.at = 0
-        self.delimiters = {first.value.count(delimiter)}
 
     def read(self) -> Record:
         fields = []
@@ -278,19 +277,34 @@ class _QuotedRecord:
             if self.at >= len(_without_end(self.text)):
                 break
             self.at += 1
-        # As many delimiters in each line as between the fields, or a line that begins with an
-        # identifier: perhaps two marks that only seem to belong together.
-        are_alike = self.line > self.first.line and self.delimiters == {len(fields) - 1} != {0}
-        is_doubtful = are_alike or self._has_identifiers(fields)
+        # Perhaps two marks that only seem to belong together.
+        is_doubtful = self._has_records(fields) or self._has_identifiers(fields)
         value = None if self.error else fields
         return self.first._replace(value=value, error=self.error, is_doubtful=is_doubtful)
+
+    def _has_records(self, fields: list[str]) -> bool:
+        """Whether a field has as many delimiters in each line as if these were records.
+
+        They are also counted without those before a space, as in sentences.
+        """
+        delimiter, others = re.escape(self.delimiter), len(fields) - 1
+        for place, field in enumerate(fields if others else ()):
+            first, *rest = re.split("[\r\n]", field)
+            lines = [first, *filter(str.strip, rest)]
+            expected = [others - place, *[others] * (len(lines) - 2), place]
+            for counted in (delimiter, f"{delimiter}(?! )") if len(lines) > 1 else ():
+                if [len(re.findall(counted, line)) for line in lines] == expected:
+                    return True
+        return False
 
     def _has_identifiers(self, fields: list[str]) -> bool:
         """Whether a line within a field begins as the record does: with 2, if that with 1."""
         if not re.fullmatch(r"[\w-]*\d[\w-]*", fields[0]):
             return False
         kind = re.sub(r"\d+", r"\\d+", re.escape(fields[0]))
-        begins = re.compile(rf"[\r\n]{kind}{re.escape(self.delimiter)}(?=\S)")
+        if re.fullmatch(r"[0-9a-fA-F-]{8,}", fields[0]):  # of a UUID, for example
+            kind += rf"|[0-9a-fA-F-]{{{len(fields[0])}}}"
+        begins = re.compile(rf"[\r\n](?:{kind}){re.escape(self.delimiter)}(?=\S)")
         return any(map(begins.search, fields))
 
     def _read_plain(self) -> str:
@@ -311,7 +325,6 @@ class _QuotedRecord:
                 raise self._not_closed(opened)
             self.line, self.text = following.line, following.value
             self.error = self.error or following.error
-            self.delimiters.add(self.text.count(self.delimiter))
             start = 0
         pieces.append(self.text[start:end])
         self.at = end + 1

@@ -240,8 +240,12 @@ class RecordFile(Part):
 
     def find_offsets(self) -> Iterator[int]:
         with reading(self.path):
-            for record in self.records():
+            for record in self.read_all():
                 yield record.offset
+
+    def read_all(self) -> Iterator[Record]:
+        """Read all records, and print what is doubtful in them."""
+        return self.records()
 
     def read_from(self, offset: int, row: int) -> Iterator[Item]:
         with reading(self.path):
@@ -264,7 +268,7 @@ class RecordFile(Part):
         """
         number = 0
         try:
-            for record in self.records():
+            for record in self.read_all():
                 number = record.line
                 is_line = self.unit == "line"
                 place = f"{self.path}:{number}" if is_line else f"{self.path}: {self.unit} {number}"
@@ -350,12 +354,11 @@ class DelimitedFile(RecordFile):
     def records(self, offset: int = 0) -> Iterator[Record]:
         return read_delimited(self.path, self._names, self.how.layout, offset)
 
-    def find_offsets(self) -> Iterator[int]:
+    def read_all(self) -> Iterator[Record]:
         doubtful: list[int] = []
-        with reading(self.path):
-            for record in self.records():
-                doubtful += [record.line] if record.is_doubtful else []
-                yield record.offset
+        for record in self.records():
+            doubtful += [record.line] if record.is_doubtful else []
+            yield record
         if doubtful:
             print(
                 f"⚠ {self.path}:{doubtful[0]}: a quoted field of several lines, each of which "

@@ -93,6 +93,11 @@ def test_a_quotation_mark_that_does_not_close_is_an_error_with_its_line(
         '1,"Marta\n\n2,two"\n',
         '1,"Marta\r2,two"\n',
         'P-001,"Marta, Ana\nP-002,two"\n',
+        'Ana,"Marta, Ana\nLuis,two"\n',
+        'Ana,"\nLuis,two\n\nEva,three"\n',
+        '"Sanz, Ana","Marta\nLuis,two, or three\nEva,x"\n',
+        '"Marta, Ana,1\ntwo,2\nthree",3\n',
+        '3f45d188-79,"1,5 mg\n6c2ffdcb-56,Marta"\n',
     ],
 )
 def test_marks_that_may_belong_to_two_records_are_told(run, tmp_path, command, lines):
@@ -101,6 +106,8 @@ def test_marks_that_may_belong_to_two_records_are_told(run, tmp_path, command, l
     assert result.exit_code == 0
     assert result.stderr.startswith("⚠ notes.csv:2: a quoted field of several lines, each of which")
     assert "(1 in the file)" in result.stderr
+    cleaned = run("clean", "notes.csv", "--output", "clean.txt", "--lang", "es")
+    assert "notes.csv:2: a quoted field of several lines" in cleaned.stderr
 
 
 @BOTH

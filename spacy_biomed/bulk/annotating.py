@@ -21,7 +21,7 @@ from ..files.output_places import check_replaceable
 from ..files.sources import Shard
 from ..files.working_directories import working_directory, write_part
 from ..formats.label_meanings import read_meanings
-from ..formats.registry import check_keep, find_output, get_format
+from ..formats.registry import check_columns, find_output, get_format
 from ..pipeline.ner.calibrating import list_uncalibrated
 from ..settings.environment import setting_variable
 from .bulk_settings import BulkSettings
@@ -165,7 +165,7 @@ class _Run:
         self.made_by = MADE_BY if deidentification is None else DEIDENTIFIED_BY
         check_replaceable(output, self.made_by, [source, pipeline])
         if deidentification is None:
-            check_keep(self.format, settings.columns)
+            check_columns(self.format, settings.columns, settings.meanings)
         self.meanings = read_meanings(settings.meanings)
         self.parts = find_input(source, settings, deidentification)
         if settings.gpu_id >= 0 and settings.engine == "ray":

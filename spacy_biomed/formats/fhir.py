@@ -44,7 +44,7 @@ def write_fhir(shard: AnnotatedShard) -> dict[str, bytes]:
     }
 
 
-FHIR = Format(write=write_fhir)
+FHIR = Format(write=write_fhir, is_clinical=True)
 
 
 def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> Iterator[Resource]:

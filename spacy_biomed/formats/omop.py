@@ -96,6 +96,7 @@ OMOP = Format(
     has_fields=True,
     fields=[name for name in NOTE if name not in _OWN],
     is_dated=True,
+    is_clinical=True,
     require=require_pyarrow,
 )
 

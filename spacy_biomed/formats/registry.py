@@ -42,6 +42,7 @@ class Format:
         has_fields: whether the columns that are kept are written.
         fields: the columns that can be kept, if not all.
         is_dated: whether the day that a run began is written.
+        is_clinical: whether it depends on patients and on what labels mean.
         require: raises BiomedError, with the output, if a package that `write` needs is missing.
     """
 
@@ -53,6 +54,7 @@ class Format:
     has_fields: bool = False
     fields: Collection[str] | None = None
     is_dated: bool = False
+    is_clinical: bool = False
     require: Callable[[str], None] = lambda where: None
 
 
@@ -103,10 +105,17 @@ def find_output(output: Path) -> str:
     return format
 
 
-def check_keep(format: str, columns: Columns) -> None:
-    """Raise BiomedError if a format has no place for a column that is to be kept."""
+def check_columns(format: str, columns: Columns, meanings: Path | None = None) -> None:
+    """Raise BiomedError if a format has no place for a column, or for meanings of labels."""
+    of = get_format(format)
+    unused = {"--patient-column": columns.patient, "--meanings": meanings}
+    for option in (name for name, value in unused.items() if value and not of.is_clinical):
+        clinical = [one for one in list_outputs() if get_format(one).is_clinical]
+        raise BiomedError(
+            f"{option}: the format {format} does not use it; leave it out, or write "
+            f"{' or '.join(clinical)}"
+        )
     for name in columns.keep:
-        of = get_format(format)
         if not of.has_fields or (of.fields is not None and name not in of.fields):
             raise BiomedError(
                 f"--keep {name}: the format {format} has no place for it; leave it out"

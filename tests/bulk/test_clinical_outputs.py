@@ -182,6 +182,14 @@ def test_a_wrong_file_of_labels_is_refused(run, tmp_path, content, message):
     assert not (tmp_path / "out.fhir.ndjson").exists()
 
 
+@pytest.mark.parametrize("option", ["meanings", "patient"])
+def test_what_only_clinical_outputs_use_is_refused_for_others(run, tmp_path, option):
+    unused = {"meanings": None, "patient": None, option: tmp_path / "given"}
+    with pytest.raises(BiomedError, match="jsonl does not use it; .* write fhir.ndjson or omop"):
+        run("out.jsonl", **unused)
+    assert not (tmp_path / "out.jsonl").exists()
+
+
 DDL = """
 CREATE TABLE person (person_id BIGINT PRIMARY KEY);
 CREATE TABLE note (

@@ -22,12 +22,11 @@ def scores(
 
     Example: python -m spacy biomed scores compressed/mynotes metrics/mynotes.json
     """
-    from ..evaluation.tasks import find_heads
+    from ..evaluation.tasks import find_heads, read_scores
     from ..packaging.described_pipeline import read_pipeline_config
-    from ..training.config import read_fields
 
     heads = find_heads(read_pipeline_config(pipeline / "config.cfg"))
-    measured = read_fields(metrics, (), "python -m spacy evaluate --output")
+    measured = read_scores(metrics, heads)
     console = Console(highlight=False)
     for head in heads:
         title = Text(f"{head.name}: {head.kind.task_name}")

@@ -75,8 +75,13 @@ def spread(items: list[Item], count: int) -> list[Item]:
 
 
 def directory_size(path: Path) -> int:
-    """The total bytes of all files in a directory and its subdirectories."""
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    """The total bytes of a pipeline's files, without those of its form for training."""
+    from ..pipeline.checksums import TRAINABLE
+
+    files = (file for file in path.rglob("*") if file.is_file())
+    return sum(
+        file.stat().st_size for file in files if file.relative_to(path).parts[0] != TRAINABLE
+    )
 
 
 def peak_memory() -> int | None:

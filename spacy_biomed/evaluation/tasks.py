@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import BiomedError
 from ..pipeline.component_classes import STAND_INS, find_described
 from ..pipeline.described import Described, ShownScores
 from ..pipeline.reliability import Reliability
+from ..training.config import read_fields
 
 if TYPE_CHECKING:
     from thinc.api import Config
@@ -87,3 +90,25 @@ def find_heads(config: Config) -> list[Head]:
         for name, kind in kinds.items()
         if kind is not None and kind.task_name
     ]
+
+
+def read_scores(path: Path, heads: Sequence[Head]) -> Scores:
+    """Read the scores of a pipeline with these components, as `spacy evaluate` writes them.
+
+    Raises:
+        BiomedError: if the file cannot be read, has no score of the components, or has something
+            else in the place of a number.
+    """
+    writer = "python -m spacy evaluate --output"
+    scores: Scores = read_fields(path, (), writer)
+    values: list[object]
+    try:
+        values = [one for head in heads for _, row in head.rows(scores) for one in row]
+        values += [value for head in heads for _, value in head.numbers(scores)]
+    except (AttributeError, KeyError, TypeError):
+        values = ["not as it is written"]
+    has_numbers = all(value is None or isinstance(value, int | float) for value in values)
+    if not scores or (heads and not values) or not has_numbers:
+        names = ", ".join(head.name for head in heads) or "any component"
+        raise BiomedError(f"{path}: has no scores of {names}; `{writer}` writes them")
+    return scores

@@ -21,7 +21,7 @@ from ..annotations.pairs import get_pair
 from ..corpora.corpus_catalogue import find_corpus
 from ..encoders.encoder_catalogue import find_encoder
 from ..errors import BiomedError, quote
-from ..evaluation.tasks import Head, find_heads
+from ..evaluation.tasks import Head, find_heads, read_scores
 from ..files.output_places import MARKER, check_replaceable
 from ..formats.spacy_docs import read_docs
 from ..pipeline.checksums import TRAINABLE, replacing_pipeline
@@ -78,10 +78,6 @@ def write_described_pipeline(
     if not (pipeline / "meta.json").is_file():
         raise BiomedError(f"{pipeline}: no pipeline there; `python -m spacy train` makes one")
     description = read_description(corpus)
-    scores, *other_scores = (
-        read_fields(path, (), "python -m spacy evaluate --output")
-        for path in (metrics, *others.values())
-    )
     measured = [
         read_fields(path, ("corpus", "rows"), "python -m spacy biomed benchmark --robustness")
         for path in robustness
@@ -94,6 +90,7 @@ def write_described_pipeline(
         )
     config = read_pipeline_config(pipeline / "config.cfg")
     heads = find_heads(config)
+    scores, *other_scores = (read_scores(path, heads) for path in (metrics, *others.values()))
     name = name or description["name"]
     _check_package(name, pipeline_version)
     meta |= {

@@ -86,6 +86,13 @@ def test_sizes_and_settings_are_those_of_the_pipeline(measured, blank_pipeline):
     assert splitting.batch_size == 2
 
 
+def test_the_form_for_training_does_not_count(tmp_path):
+    (tmp_path / "trainable").mkdir()
+    for name in ("config.cfg", "trainable/config.cfg", "trainable/model"):
+        (tmp_path / name).write_text("[nlp]")
+    assert directory_size(tmp_path) == 5
+
+
 def test_speeds_are_counts_by_seconds():
     figures = PipelineFigures("one", documents=10, words=300, pipe_seconds=[2.0, 1.0, 4.0])
     assert value("words_per_second", figures) == 150

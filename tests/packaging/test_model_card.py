@@ -116,6 +116,7 @@ def test_the_meta_requires_what_spacy_package_would_add(parts, tmp_path):
     }
     classifier = {"@architectures": "spacy.TextCatReduce.v1", "tok2vec": listener}
     put_heads(parts, textcat={"factory": "textcat", "model": classifier})
+    change(parts[1]["metrics"], cats_score=0.5, cats_macro_f=0.5)
     meta, card = describe(parts, tmp_path / "out")
     own, stock = meta["requirements"]
     assert own.startswith("spacy-biomed[train]>=")
@@ -522,6 +523,10 @@ def test_a_version_that_no_package_can_have_is_refused(parts, tmp_path, version)
         (lambda p, w: shutil.rmtree(p), "model-best: no pipeline there; `python -m spacy train`"),
         (lambda p, w: w["metrics"].unlink(), "m.json: not there; `python -m spacy evaluate"),
         (lambda p, w: w["metrics"].write_text("{\n,"), "m.json:2: not JSON"),
+        (lambda p, w: w["metrics"].write_text("{}"), "m.json: has no scores of biomed_ner"),
+        (lambda p, w: w["metrics"].write_text('{"cats_score": 1}'), "no scores of biomed_ner"),
+        (lambda p, w: w["metrics"].write_text('{"ents_f": "?"}'), "no scores of biomed_ner"),
+        (lambda p, w: change(w["metrics"], ents_per_type={"A": 1}), "no scores of biomed_ner"),
         (lambda p, w: change(w["corpus"] / "corpus.json", language="es"), "its language is es"),
         (lambda p, w: (w["corpus"] / "corpus.json").unlink(), "corpus.json: not there"),
         (lambda p, w: (w["corpus"] / "corpus.json").write_text("{}"), "no field 'name'"),

@@ -15,8 +15,9 @@ from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, leaving_out, locate, note
 
 _ADVICE = 'write it as {"text": "...", "spans": [{"start": 0, "end": 7, "label": "..."}]}'
 
-# Where other programs have annotations.
-_OTHER_KEYS = ("entities", "ents", "label", "labels", "annotations", "annotation", "denotations")
+# Where doccano and spaCy have mentions, and other programs annotations.
+_MENTION_KEYS = ("entities", "ents", "label", "labels")
+_OTHER_KEYS = (*_MENTION_KEYS, "annotations", "annotation", "denotations")
 
 # What Prodigy's interfaces let people annotate. A task may have more, which nobody has looked at.
 _SHOWN = {
@@ -44,9 +45,12 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     id: of the document, also under `meta`; by default file name and line number.
     answer: a line with another answer than "accept" is not annotated and left out.
 
-    Annotations of other programs (under `entities`, `ents`, `label`, `labels`, `annotation`,
-    `annotations` or `denotations`) without `spans` or classes, and relations without `spans`, are
-    errors. Other keys are ignored, except for what Prodigy says about a task:
+    Mentions as doccano and spaCy write them are read too: under `label`, `labels`, `entities` or
+    `ents`, as `[start, end, label]` or as objects with `start_offset` and `end_offset`, with
+    doccano's relations (`from_id`, `to_id`, `type`) between them. Other annotations under these
+    keys, or under `annotation`, `annotations` or `denotations`, without `spans` or classes, and
+    relations without `spans`, are errors. Other keys are ignored, except for what Prodigy says
+    about a task:
 
     - If `_view_id` names an interface, only what it shows is annotated, and it is annotated also if
       nothing was selected. (Old versions omit the `spans` of a text without mentions.)
@@ -110,6 +114,7 @@ def _explain(record: dict[str, object]) -> str:
 
 def _parse_record(record: dict[str, object], where: str, id: str) -> Document:
     text = _get(record, "text", str, where)
+    record = _rename_doccano(record, where)
     meta = record.get("meta")
     if isinstance(meta, dict):
         id = get_id(meta, "id", id)
@@ -129,6 +134,50 @@ def _parse_record(record: dict[str, object], where: str, id: str) -> Document:
             document.relations = _parse_relations(record, spans, where)
     _refuse_other_keys(record, document, where)
     return document
+
+
+def _rename_doccano(record: dict[str, object], where: str) -> dict[str, object]:
+    """The record with the mentions and relations of doccano under Prodigy's keys."""
+    if record.keys() & {"spans", "cats", "options", "accept"}:
+        return record
+    for key in _MENTION_KEYS:
+        rows = record.get(key)
+        renamed = [_rename_span(row) for row in rows] if isinstance(rows, list) else [None]
+        spans = [span for span in renamed if span is not None]
+        if len(spans) == len(renamed):
+            relations = record.get("relations")
+            if isinstance(relations, list):
+                relations = list(_rename_relations(relations, spans, where))
+            return {**record, key: None, "spans": spans, "relations": relations}
+    return record
+
+
+def _rename_relations(
+    relations: list[object], spans: list[dict[str, object]], where: str
+) -> Iterator[object]:
+    by_id: dict[str, object] = {get_id(span, "id"): span for span in spans}
+    for relation in relations:
+        if not isinstance(relation, dict) or "from_id" not in relation:
+            yield relation
+            continue
+        with leaving_out():
+            ends = [get_id(relation, key) for key in ("from_id", "to_id")]
+            for end in ends:
+                if end not in by_id:
+                    raise BiomedError(f"{where}: there is no entity {quote(end)}; correct the id")
+            head, child = (by_id[end] for end in ends)
+            label = relation.get("type", relation.get("label"))
+            yield {"label": label, "head_span": head, "child_span": child}
+
+
+def _rename_span(row: object) -> dict[str, object] | None:
+    """A mention of doccano or spaCy; None for something else."""
+    if isinstance(row, list) and len(row) == 3:
+        return dict(zip(("start", "end", "label"), row, strict=True))
+    if isinstance(row, dict) and row.keys() & {"start", "start_offset"}:
+        names = {"start_offset": "start", "end_offset": "end"}
+        return {str(names.get(name, name)): value for name, value in row.items()}
+    return None
 
 
 def _refuse_other_keys(record: dict[str, object], document: Document, where: str) -> None:

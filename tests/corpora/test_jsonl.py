@@ -229,3 +229,39 @@ def test_an_empty_a_missing_and_a_wrongly_encoded_file_are_named(tmp_path):
     (tmp_path / "part.jsonl").write_bytes('{"text": "ñ"}'.encode("latin-1"))
     with pytest.raises(BiomedError, match=r"part\.jsonl:1: the byte at offset 10 is not UTF-8"):
         list(read_jsonl(tmp_path / "part.jsonl"))
+
+
+def test_mentions_and_relations_of_doccano_are_read(tmp_path):
+    texts = "Gout hurts. Rest helps."
+    entities = [
+        {"id": 7, "start_offset": 0, "end_offset": 4, "label": "D"},
+        {"id": 3, "start_offset": 12, "end_offset": 16, "label": "T"},
+    ]
+    relations = [{"id": 1, "from_id": 3, "to_id": 7, "type": "treats"}]
+    listed, named = read(
+        tmp_path,
+        {"id": 11, "text": texts, "label": [[0, 4, "D"], [12, 16, "T"]], "Comments": []},
+        {"id": 12, "text": texts, "entities": entities, "relations": relations},
+    )
+    places = [("D", ((0, 4),)), ("T", ((12, 16),))]
+    for document in (listed, named):
+        assert [(one.label, one.fragments) for one in document.mentions] == places
+    assert (listed.id, listed.relations, named.relations) == (
+        "11",
+        None,
+        [Relation("treats", "3", "7")],
+    )
+
+
+def test_a_relation_of_doccano_without_its_entity_is_named(tmp_path):
+    entity = {"id": 7, "start_offset": 0, "end_offset": 4, "label": "D"}
+    record = {
+        "text": "Gout",
+        "entities": [entity],
+        "relations": [{"from_id": 7, "to_id": 8, "type": "is"}],
+    }
+    with pytest.raises(BiomedError, match=r"part\.jsonl:1: there is no entity '8'"):
+        read(tmp_path, record)
+    with keeping_log("skip") as log:
+        assert [len(document.mentions) for document in read(tmp_path, record)] == [1]
+    assert len(log.changes) == 1

@@ -47,6 +47,9 @@ _CANONICAL = {"L": "E", "U": "S"}
 
 
 _WEBANNO = "#FORMAT=WebAnno TSV"
+_NUMBER = re.compile(r"\d+(?:[-.:_]\d+)*")
+# Several tags in one, as nested mentions have.
+_SEVERAL = re.compile(r"[|,;](?:O\b|[BIESLU]-)")
 _TAG = re.compile(r"\s(?:O|[BIESLU](?:-\S+)?)\s*$")
 
 
@@ -150,16 +153,19 @@ def _read_rows(path: Path, encoding: str) -> list[list[list[Row]]]:
 
 
 def _check_tokens(documents: list[list[list[Row]]], path: Path) -> None:
-    """Refuse files whose first column numbers the tokens, as in CoNLL-U."""
+    """Refuse files whose first column numbers the tokens (CoNLL-U) or names the text (CoNLL-2012).
+
+    Then each token of the file is a number, or all tokens of each sentence are the same.
+    """
     sentences = [sentence for sentences in documents for sentence in sentences]
-    if max(map(len, sentences)) > 1 and all(
-        row.token == str(number)
-        for sentence in sentences
-        for number, row in enumerate(sentence, start=1)
+    columns = [[row.token for row in sentence] for sentence in sentences]
+    if max(map(len, columns)) > 1 and (
+        all(_NUMBER.fullmatch(token) for column in columns for token in column)
+        or all(len({*column}) == 1 for column in columns)
     ):
         raise BiomedError(
-            f"{path}:{sentences[0][0].line}: the first column numbers the tokens; remove it: the "
-            "first column is the token"
+            f"{path}:{sentences[0][0].line}: the first column numbers the tokens or names the "
+            "text; remove it: the first column is the token"
         )
 
 
@@ -216,7 +222,7 @@ def _parse_row(line: str, path: Path, number: int) -> Row:
         return Row(number, token)
     prefix, dash, label = (part.strip() for part in tag.partition("-"))
     prefix = _CANONICAL.get(prefix, prefix)
-    if bool(dash) != bool(label) or prefix not in {"B", "I", "E", "S"}:
+    if bool(dash) != bool(label) or prefix not in {"B", "I", "E", "S"} or _SEVERAL.search(tag):
         raise BiomedError(
             f"{path}:{number}: {quote(tag)} is not a tag; write O, or B-, I- (E-, S-, L-, U-) and "
             f"a label"

@@ -608,9 +608,14 @@ def open_part(path: Path, name: str, how: Reading, kinds: Mapping[str, type[Part
 
 
 def _check_no_columns(path: Path, columns: Columns) -> None:
-    for names, option in ((columns.keep, "--keep"), (columns.patient, "--patient-column")):
-        if names:
-            raise BiomedError(f"{path}: has no columns; leave out {option}")
+    given = {
+        "--keep": columns.keep,
+        "--patient-column": columns.patient,
+        "--id-column": columns.id,
+        "--text-column": columns.text != Columns().text,
+    }
+    for option in (name for name, value in given.items() if value):
+        raise BiomedError(f"{path}: has no columns; leave out {option}")
 
 
 def _create_item(fields: dict[str, object], how: Reading, place: str) -> Item:

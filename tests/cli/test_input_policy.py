@@ -131,6 +131,15 @@ def test_a_first_line_that_may_be_a_record_is_not_shown(run, tmp_path, command, 
 
 
 @BOTH
+@pytest.mark.parametrize("option", ["--text-column", "--patient-column", "--keep"])
+def test_texts_have_no_columns(run, tmp_path, command, option):
+    (tmp_path / "notes.txt").write_text("Marta\n")
+    output = "out.fhir.ndjson" if command == "annotate" else "out.txt"
+    message = error_line(run(command, "notes.txt", output, option, "note"))
+    assert message.endswith(f": has no columns; leave out {option}") or "--keep" in message
+
+
+@BOTH
 def test_without_quoting_each_line_is_a_record(run, tmp_path, command):
     (tmp_path / "notes.csv").write_text(STRAY)
     result = run(command, "notes.csv", output_of(command), "--quoting", "none")

@@ -26,9 +26,7 @@ from ..files.compression import reading
 from ..files.digests import hash_file, hash_pieces, read_blocks
 from ..files.outputs import append_text
 from ..files.sources import Part, Shard, plan_shards
-from ..files.working_directories import write_part
-
-MANIFEST, FINISHED, ERRORS = "_manifest.json", "_finished.jsonl", "_errors.jsonl"
+from ..files.working_directories import ERRORS, FINISHED, MANIFEST, write_part
 
 _FORMAT = 2
 _PACKAGES = ("spacy-biomed", "spacy", "thinc", "onnxruntime", "openvino", "torch", "pyarrow")

@@ -29,6 +29,9 @@ from .temporary_names import (
 )
 from .write_errors import explaining_errors
 
+# What a run notes beside its results: they are no documents.
+RUN_FILES = MANIFEST, FINISHED, ERRORS = "_manifest.json", "_finished.jsonl", "_errors.jsonl"
+
 
 @contextmanager
 def locked_directory(path: Path) -> Iterator[None]:

@@ -21,6 +21,7 @@ from .documents import (
     Mention,
     Offsets,
     Relation,
+    check_is_new,
     list_files,
     mention_names,
     parse_offset,
@@ -59,14 +60,15 @@ def read_bioc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     The encoding that an XML file declares takes precedence over `encoding`.
 
     Raises:
-        BiomedError: if a file is not BioC, or an annotation lacks a type, lies beyond its passage
-            or reads differently.
+        BiomedError: if a file is not BioC, if two documents have one id, or if an annotation lacks
+            a type, lies beyond its passage or reads differently.
     """
+    known: set[str] = set()
     for file in list_files(Path(path), (".xml", ".json")):
-        yield from _read_file(file, encoding)
+        yield from _read_file(file, encoding, known)
 
 
-def _read_file(path: Path, encoding: str) -> Iterator[Document]:
+def _read_file(path: Path, encoding: str, known: set[str]) -> Iterator[Document]:
     if path.suffix.lower() == ".json":
         text = read_text(path, encoding).removeprefix("\ufeff")
         documents = _parse_json(text, path)
@@ -80,11 +82,13 @@ def _read_file(path: Path, encoding: str) -> Iterator[Document]:
         create = partial(_create_document, path=path, default_id=f"{path.stem}-{index + 1}")
         document = read_if_sound(partial(create, part))
         with leaving_out():
-            if document is None and _LINE not in part:
+            if (document is None or document.id in known) and _LINE not in part:
                 # JSON is read quickly, without line numbers. An error needs them: read it again.
                 with_lines = with_lines or _parse_json(text, path, with_lines=True)
-                part = with_lines[index]
+                part, document = with_lines[index], None
             document = document or create(part)
+            if get_id(part, "id"):
+                check_is_new(document, known)
             if not has_relations:
                 document.relations = None
             yield document

@@ -17,6 +17,7 @@ from ..errors import BiomedError, quote
 from ..files import folders
 from ..files.compression import COMPRESSED_ENDINGS
 from ..files.records import CR_ALONE, check_text
+from ..files.working_directories import RUN_FILES
 
 Offsets = tuple[int, int]
 
@@ -255,7 +256,7 @@ def parse_offset(digits: str) -> int:
 def list_files(path: Path, suffixes: Iterable[str]) -> list[Path]:
     """List the files of a corpus: the path itself, or files with a suffix in and below a folder.
 
-    Hidden files are left out.
+    Hidden files are left out, and what `annotate` notes beside its results.
 
     Raises:
         BiomedError: if there is no such file, or something in the folder cannot be read
@@ -267,7 +268,11 @@ def list_files(path: Path, suffixes: Iterable[str]) -> list[Path]:
         raise BiomedError(f"{path}: no such file or folder; check the path")
     suffixes = tuple(suffixes)
     missing = f"no {' or '.join(suffixes)} file in this folder; check the path and the format"
-    return folders.list_files(path, lambda name: Path(name).suffix.lower() in suffixes, missing)
+
+    def is_wanted(name: str) -> bool:
+        return Path(name).suffix.lower() in suffixes and Path(name).name not in RUN_FILES
+
+    return folders.list_files(path, is_wanted, missing)
 
 
 def is_covered(text: str, mention: Mention, covered: str, *, any_case: bool = False) -> bool:
@@ -330,6 +335,20 @@ def join_fragments(text: str, mention: Mention, where: str) -> Mention:
         else:
             joined.append((start, end))
     return replace(mention, fragments=tuple(joined))
+
+
+def check_is_new(document: Document, known: set[str]) -> None:
+    """Check that no document before has the same id, and add the id to those that are known.
+
+    Raises:
+        BiomedError: if a document has the same id.
+    """
+    if document.id in known:
+        raise BiomedError(
+            f"{document.source}: there is a document {quote(document.id)} already; remove one, or "
+            "put all annotations of a text into one document"
+        )
+    known.add(document.id)
 
 
 def check_mention(

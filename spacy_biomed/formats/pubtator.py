@@ -13,6 +13,7 @@ from .documents import (
     Document,
     Mention,
     Relation,
+    check_is_new,
     check_mention,
     list_files,
     number_lines,
@@ -38,14 +39,16 @@ def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
     An `ID|t|title` line begins a document. Its text is title and abstract with one space between,
     as the offsets count. An abstract with another id also begins a document, since some documents
     have no title. A mention line is id, start, end, string, type and, optionally, the concept,
-    which becomes the attribute "concept". A relation line is id, type and two concepts;
-    `Relation.head` and `tail` are then concepts, because the format does not relate single
-    mentions. `relations` is None in the documents of a file without relation lines.
+    which becomes the attribute "concept"; further columns become the attribute "further". A
+    relation line is id, type and two concepts; `Relation.head` and `tail` are then concepts,
+    because the format does not relate single mentions. `relations` is None in the documents of a
+    file without relation lines.
 
     Raises:
-        BiomedError: if a line is of another kind or has another document's id, or a mention lies
-            beyond the text or reads differently.
+        BiomedError: if a line is of another kind or has another document's id, if two documents
+            have one id, or a mention lies beyond the text or reads differently.
     """
+    known: set[str] = set()
     for file in list_files(Path(path), SUFFIXES):
         parsed = parse_documents(number_lines(file, encoding), file)
         documents = [_finish(document, covered) for document, covered in parsed]
@@ -53,7 +56,9 @@ def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
         for document in documents:
             if not has_relations:
                 document.relations = None
-            yield document
+            with leaving_out():
+                check_is_new(document, known)
+                yield document
 
 
 def parse_documents(
@@ -122,8 +127,9 @@ def _add_fields(line: str, document: Document, covered: list[_Covered], where: s
         raise BiomedError(f"{where}: a CR within the line; convert the line ends to LF")
     if len(fields) >= 5 and fields[1].isdecimal() and fields[2].isdecimal():
         _, start, end, string, label, *others = fields
-        concept = others[0].strip() if others else ""
-        attributes = {"concept": concept} if concept else {}
+        concept, *further = [one.strip() for one in others] or [""]
+        given = {"concept": concept, "further": "; ".join(filter(None, further))}
+        attributes = {name: value for name, value in given.items() if value}
         place = (parse_offset(start), parse_offset(end))
         covered.append((Mention(label, (place,), "", attributes), string, where))
     elif len(fields) >= 4 and not _NUMBER.fullmatch(fields[1]) and all(fields[1:4]):

@@ -271,3 +271,16 @@ def test_annotations_of_no_length_are_left_out_and_the_others_stay(tmp_path, wri
         (document,) = read_bioc(path)
     assert [mention.id for mention in document.mentions] == ["T1"]
     assert [change.kind for change in log.changes] == ["left out"]
+
+
+@pytest.mark.parametrize("id", ["7", "8"])
+def test_two_documents_with_one_id_are_refused(tmp_path, id):
+    documents = [{"id": one, "passages": [passage()]} for one in ("7", id)]
+    content = json.dumps({"documents": documents}, indent=1)
+    (tmp_path / "c.json").write_text(content)
+    if id == "8":
+        assert [document.id for document in read_bioc(tmp_path)] == ["7", "8"]
+        return
+    line = [number for number, text in enumerate(content.splitlines(), 1) if '"id": "7"' in text][1]
+    with pytest.raises(BiomedError, match=f"c.json:{line - 1}: there is a document '7' already"):
+        list(read_bioc(tmp_path))

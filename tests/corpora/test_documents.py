@@ -78,6 +78,13 @@ def test_files_are_listed_below_a_folder_in_order_and_without_hidden_ones(tmp_pa
         list_files(tmp_path, (".xml",))
 
 
+def test_what_a_run_notes_beside_its_results_is_no_document(tmp_path):
+    for name in ("_manifest.json", "_finished.jsonl", "_errors.jsonl", "_other.json", "part.jsonl"):
+        (tmp_path / name).touch()
+    found = [file.name for file in list_files(tmp_path, (".json", ".jsonl"))]
+    assert found == ["_other.json", "part.jsonl"]
+
+
 def test_every_error_message_is_one_line():
     with refused():
         check_mention("a\nb", Mention("X", ((0, 3),)), "c\nd", "f:1")

@@ -5,6 +5,7 @@ import pytest
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.formats.documents import Relation
 from spacy_biomed.formats.pubtator import read_pubtator
+from spacy_biomed.formats.registry import read_documents
 from spacy_biomed.formats.repairs import keeping_log
 
 ONE = (
@@ -82,9 +83,9 @@ def test_a_mention_before_the_first_title_is_named(tmp_path):
 
 
 def test_an_abstract_without_a_title_is_a_document(tmp_path):
-    documents = read(tmp_path, f"12|a|Gout hurts.\n12\t0\t4\tGout\tDisease\n\n13|a|Rest.\n{ONE}")
+    documents = read(tmp_path, f"11|a|Gout hurts.\n11\t0\t4\tGout\tDisease\n\n13|a|Rest.\n{ONE}")
     assert [(document.id, document.text[:11]) for document in documents] == [
-        ("12", "Gout hurts."),
+        ("11", "Gout hurts."),
         ("13", "Rest."),
         ("12", "Naloxone an"),
     ]
@@ -111,3 +112,28 @@ def test_further_lines_of_an_abstract_are_left_out_with_what_they_have(tmp_path)
     assert first.text == "Naloxone First line." and second.text == "Next One."
     assert [mention.read(first.text) for mention in first.mentions] == ["Naloxone"]
     assert [change.line for change in log.changes] == [3, 4, 6]
+
+
+def test_two_documents_with_one_id_are_refused(tmp_path):
+    blocks = (
+        "7|t|Gout\n7|a|It hurts.\n\n8|t|Ague\n\n7|t|Gout\n7|a|It hurts.\n7\t0\t4\tGout\tDisease\n"
+    )
+    file = tmp_path / "a.pubtator"
+    file.write_text(blocks)
+    (tmp_path / "b.pubtator").write_text("8|t|Ague\n")
+    with pytest.raises(BiomedError, match="a.pubtator:6: there is a document '7' already"):
+        list(read_pubtator(tmp_path))
+    with keeping_log("skip") as log:
+        assert [document.id for document in read_documents("pubtator", [tmp_path])] == ["7", "8"]
+    assert [(change.kind, change.line) for change in log.changes] == [
+        ("left out", 6),
+        ("left out", 1),
+    ]
+
+
+def test_columns_behind_the_concept_are_kept(tmp_path):
+    (tmp_path / "a.txt").write_text(
+        "7|t|V600E\n7\t0\t5\tV600E\tVariant\tp|SUB|V|600|E\tRSID:1\tx\n"
+    )
+    ((mention,),) = [document.mentions for document in read_pubtator(tmp_path)]
+    assert mention.attributes == {"concept": "p|SUB|V|600|E", "further": "RSID:1; x"}

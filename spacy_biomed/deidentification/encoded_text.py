@@ -8,6 +8,8 @@ import html
 import quopri
 import re
 from collections.abc import Callable
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
 from functools import cache
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -25,31 +27,44 @@ _QUOTED = re.compile(
     r"=(?:[cC]3=[89abAB][0-9a-fA-F]|[C-F][0-9A-F](?=[a-z]|=\n)|[EF][0-9A-F](?![0-9A-Za-z]))"
 )
 _SOFT_BREAK = re.compile(r"=\r?\n")
-# Not in a web address.
-_PERCENT = re.compile(r"(?<!\S)(?!\w+://|www\.)\S*?%[cC]3%[89abAB][0-9a-fA-F]")
-# Letters as JSON and Python, RTF and HL7 write them.
-_ESCAPED = re.compile(
-    r"\\u00([0-9a-fA-F]{2})|\\x([89a-fA-F][0-9a-fA-F])|\\'([89a-f][0-9a-f])|\\X((?:[0-9A-F]{2})+)\\"
+# In UTF-8, also twice, or a letter of Latin-1 within a word or at its end. Not in a web address.
+_PERCENT = re.compile(
+    r"(?<!\S)(?!\w+://|www\.)(?=[^\s%]*%)\S*?"
+    r"(?:%(?:25)*[cC]3%(?:25)*[89abAB][0-9a-fA-F]|(?<=[a-z])%[EF][0-9A-F](?=[a-z%\s.,;:]))"
 )
-_BASE64 = re.compile(r"\s*(?:[A-Za-z0-9+/]{4}\s*){10,}(?:[A-Za-z0-9+/]{2,3}={1,2})?\s*")
+# Letters as HL7, JSON, CSS, R, scripts, RTF, Python and C write them: bytes, or numbers of
+# characters.
+_ESCAPED = re.compile(
+    r"\\X(?P<hl7>(?:[0-9A-F]{2})+)\\"
+    r"|(?:(?:\\{1,4}u|\\00|<U\+|%u)00|\\{1,4}u\{(?:00)?)(?P<code>[0-9a-fA-F]{2})[}>]?"
+    r"|\\u(?P<number>1[6-9]\d|2[0-4]\d|25[0-5])(?!\d)[ ?]?"
+    r"|(?P<hex>(?:\\{1,4}(?:x|')[89a-fA-F][0-9a-fA-F])+|(?:<[89a-f][0-9a-f]>){2,})"
+    r"|(?P<octal>(?:\\[23][0-7]{2}){2,}|\\[23][0-7]{2}(?=[a-z]))"
+)
+_UTF7 = re.compile(r"[+&](A[MNOP][A-Za-z0-9+/]+)-?")
+_ENCODED_WORD = re.compile(r"=\?[\w-]+\?[bBqQ]\?[^?\s]+\?=(?:\s+(?==\?))?")
+# A line of hexadecimal digits, Base64 or Base32, perhaps after full ones.
+_RUN = re.compile(r"(?<![\w+/=-])(?:[\w+/-]{30,}[ \t\r]*\n)*[\w+/-]{4,}(?![\w+/-])={0,6}", re.ASCII)
+# The fewest digits of it, and the fewest letters and spaces in what it stands for.
+_SHORTEST_RUN, _FEWEST_LETTERS = 40, 0.7
 # Encodings in which UTF-8 is read by mistake. The first two differ little.
-_READERS = ("cp1252", "latin-1", "mac-roman", "cp850", "cp437")
+_READERS = ("cp1252", "latin-1", "mac-roman", "cp850", "cp437", "cp1250", "cp1251")
 # Encodings of one byte that are taken for each other: what a text was read in, and what it is in.
 _CONFUSED = [
     (read, written)
-    for read in ("cp1252", "cp850", "cp437", "mac-roman", "cp1251")
+    for read in ("cp1252", "latin-1", "cp850", "cp437", "mac-roman", "cp1251", "cp1253", "koi8-r")
     for written in ("cp1252", "cp850", "mac-roman")
     if read != written
 ]
 # Signs beside letters that are letters of another encoding.
 _ODD = re.compile(
-    "(?<=[^\\W\\d_])[¡-©¬-¯±-¶¸¹¼-¿×÷‚„†‡‰•˙˜Žžœ\u0400-\u04ff\u2500-\u25ff√≈Œ]"
+    "(?<=[^\\W\\d_])[\x80-\x84\x86-\x9f¡-©¬-¯±-¶¸¹¼-¿×÷‚„†‡‰•˙˜Žžœ\u0370-\u04ff\u2500-\u25ff√≈Œ]"
     "|(?<=[a-zß-ÿ])[À-ÖØ-Þ–—‘’“”](?=[a-zß-ÿ])"
 )
 # The fewest words that make sense only in another encoding.
 _FEWEST_WORDS = 2
 # Letters that an encoding did not have. "fiebre?no" is a question.
-_LOST = re.compile("�|(?<=[a-zß-ÿ])\\?(?=[a-zß-ÿ])(?!(?:no|s[ií])\\b)")
+_LOST = re.compile("�|(?<=[^\\W\\d_])\\?{1,2}(?=[a-zß-ÿ])(?!\\?*(?:no|s[ií])\\b)")
 _FEWEST_LOST = 3
 _HYPHENATED = re.compile(r"(?<=[^\W\d_])[-¬\u00ad\u2010][ \t]*(?:\r\n?|\n)[ \t]*(?=[a-zß-ÿ])")
 # A text with fewer hyphens at line ends may have compounds there.
@@ -122,30 +137,82 @@ def _decode_percent(text: str) -> str:
 
 def _decode_escaped(text: str) -> str:
     def decode(match: re.Match[str]) -> str:
-        if match[4]:
-            return _decode_bytes(bytes.fromhex(match[4]))
-        code = int(match[1] or match[2] or match[3], 16)
-        return bytes([code]).decode("cp1252", "replace") if match[3] else chr(code)
+        if match["code"]:
+            return chr(int(match["code"], 16))
+        if match["number"]:
+            return chr(int(match["number"]))
+        if match["octal"]:
+            return _decode_bytes(bytes(int(one, 8) for one in match[0].split("\\")[1:]))
+        return _decode_bytes(bytes.fromhex(match["hl7"] or re.sub(r"[\\x'<>]", "", match[0])))
 
     return _ESCAPED.sub(decode, text)
+
+
+def _decode_utf7(text: str) -> str:
+    """Decode "Jos+AOk-"; what is no letter of Latin-1, such as "+AMOXICILINA", stays."""
+
+    def decode(match: re.Match[str]) -> str:
+        try:
+            letters = f"+{match[1]}-".encode("ascii").decode("utf-7")
+        except UnicodeDecodeError:
+            return match[0]
+        return letters if re.fullmatch("[À-ÿ]+", letters) else match[0]
+
+    return _UTF7.sub(decode, text)
+
+
+def _decode_words(text: str) -> str:
+    """Decode words of a mail's header: "=?utf-8?Q?Jos=C3=A9?="."""
+
+    def decode(match: re.Match[str]) -> str:
+        try:
+            return str(make_header(decode_header(match[0].rstrip())))
+        except (HeaderParseError, LookupError, ValueError):
+            return match[0]
+
+    return _ENCODED_WORD.sub(decode, text)
 
 
 def _decode_bytes(data: bytes) -> str:
     try:
         return data.decode("utf8")
     except UnicodeDecodeError:
-        return data.decode("latin-1")
+        return data.decode("cp1252", "replace")
 
 
-def _decode_base64(text: str) -> str | None:
-    """The text that a text in Base64 stands for; None for other texts."""
-    if not _BASE64.fullmatch(text):
+def _decode_runs(text: str) -> str:
+    """Decode what in Base64, Base32 or hexadecimal digits stands for a text."""
+    return _RUN.sub(lambda run: _read_run(run[0]) or run[0], text)
+
+
+def _read_run(run: str) -> str | None:
+    digits = re.sub(r"[\s=]", "", run).translate(str.maketrans("-_", "+/"))
+    if len(digits) < _SHORTEST_RUN:
         return None
-    try:
-        decoded = base64.b64decode(re.sub(r"\s", "", text), validate=True).decode("utf8")
-    except (binascii.Error, UnicodeDecodeError):
-        return None
-    return decoded if " " in decoded and decoded.replace("\n", "").isprintable() else None
+    padded = digits + "=" * (-len(digits) % 8)
+    base64_padded = digits + "=" * (-len(digits) % 4)
+    for read, digits_of in (
+        (bytes.fromhex, digits),
+        (base64.b32decode, padded),
+        (base64.b64decode, base64_padded),
+    ):
+        try:
+            data = read(digits_of)
+        except (binascii.Error, ValueError):
+            continue
+        decoded = data.replace(b"\0", b"") if _has_nulls(data) else data
+        found = _decode_bytes(decoded)
+        letters = sum(char.isalpha() or char == " " for char in found)
+        is_text = " " in found and re.sub(r"\s", "", found).isprintable()
+        if is_text and letters >= _FEWEST_LETTERS * len(found):
+            return found
+    return None
+
+
+def _has_nulls(text: str | bytes) -> bool:
+    """Whether it is UTF-16, of which bytes were read as letters."""
+    nulls = text.count("\0") if isinstance(text, str) else text.count(b"\0")
+    return nulls > 1 and nulls >= len(text) / 3
 
 
 @cache
@@ -211,8 +278,15 @@ def _change_signs(text: str) -> str:
     )
 
 
+def _changes(decode: Callable[[str], str]) -> Callable[[str], bool]:
+    return lambda text: decode(text) != text
+
+
 _WAYS = (
-    _Way("Base64", _decode_base64, lambda text: _decode_base64(text) or text),
+    _Way("UTF-16 read as bytes", _has_nulls, lambda text: text.replace("\0", "")),
+    _Way("words of a mail's header", _changes(_decode_words), _decode_words),
+    _Way("Base64, Base32 or hexadecimal", _changes(_decode_runs), _decode_runs),
+    _Way("UTF-7", _changes(_decode_utf7), _decode_utf7),
     _Way("percent-encoding", _is_percent, _decode_percent),
     _Way("quoted-printable", _QUOTED.search, _decode_quoted),
     _Way("HTML entities", _ENTITY.search, html.unescape),

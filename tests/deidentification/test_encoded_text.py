@@ -1,3 +1,4 @@
+import base64
 import doctest
 
 import pytest
@@ -10,9 +11,33 @@ def test_the_example_of_the_function():
     assert doctest.testmod(encoded_text).failed == 0
 
 
+NOTE = "Paciente: José Núñez, ingresa por neumonía el lunes."
+
+
 @pytest.mark.parametrize(
     ("text", "decoded", "how"),
     [
+        (NOTE.encode("utf-7").decode(), NOTE, "UTF-7"),
+        (NOTE.encode("utf-7").decode().replace("+", "&"), NOTE, "UTF-7"),
+        (NOTE.encode("utf-16-le").decode("latin-1"), NOTE, "UTF-16"),
+        (base64.b64encode(NOTE.encode()).decode().rstrip("="), NOTE, "Base64"),
+        (base64.urlsafe_b64encode(NOTE.encode("cp1252")).decode(), NOTE, "Base64"),
+        (base64.b64encode(NOTE.encode("utf-16-le")).decode(), NOTE, "Base64"),
+        (base64.b32encode(NOTE.encode()).decode(), NOTE, "Base64"),
+        (NOTE.encode().hex(), NOTE, "Base64"),
+        (f"Adjunto:\n{base64.b64encode(NOTE.encode()).decode()}", f"Adjunto:\n{NOTE}", "Base64"),
+        (f"=?utf-8?B?{base64.b64encode(NOTE.encode()).decode()}?=", NOTE, "words of a mail"),
+        ("=?iso-8859-1?Q?Jos=E9_N=FA=F1ez?= alta", "José Núñez alta", "words of a mail"),
+        ("Jos%E9 N%FA%F1ez, alta", "José Núñez, alta", "percent"),
+        ("Jos%25C3%25A9%2520N%25C3%25BA%25C3%25B1ez", "José Núñez", "percent"),
+        ("Jos%u00E9 N%u00FA%u00F1ez", "José Núñez", "escapes"),
+        (r"Jos\'E9 N\u250?\u241 ez", "José Núñez", "escapes"),
+        (r"Jos\u{e9} N<U+00FA>\0000f1ez", "José Núñez", "escapes"),
+        (r"Jos\303\251 N\372\361ez", "José Núñez", "escapes"),
+        (r"Jos<c3><a9> N\xc3\xba\xc3\xb1ez", "José Núñez", "escapes"),
+        (r"Jos\\u00e9 Nu\\u00f1ez", "José Nuñez", "escapes"),
+        ("José Núñez".encode().decode("cp1250"), "José Núñez", "UTF-8 read"),
+        ("José Núñez".encode().decode("cp1251"), "José Núñez", "UTF-8 read"),
         ("Jos&eacute; Nu&ntilde;ez", "José Nuñez", "HTML entities"),
         ("Jos&#233; N&#xfa;&ntilde;ez", "José Núñez", "HTML entities"),
         ("Jos=C3=A9 N=C3=BA=C3=B1ez", "José Núñez", "quoted-printable"),
@@ -45,6 +70,8 @@ def test_the_example_of_the_function():
                 ("mac-roman", "cp1252"),
                 ("cp1252", "mac-roman"),
                 ("cp1252", "cp1251"),
+                ("cp1252", "cp1253"),
+                ("mac-roman", "latin-1"),
             ]
         ),
         ("Eche-\rverría, Go\u00ad\nmez y Mon¬\ntes", "Echeverría, Gomez y Montes", "words hyphen"),
@@ -68,6 +95,10 @@ def test_encoded_texts_are_found_and_decoded(text, decoded, how):
         "mean±SD, x±y, 5±2 µg·kg; D’Angelo, l’Hospitalet – “sí” — 37°C, √2",
         "https://es.wikipedia.org/wiki/Le%C3%B3n y http://a.org/Ring%2020%20a.pdf",
         "fiebre?no, tos?si, dolor?no, ¿alergias?sí",
+        "omeprazol+AMOXICILINA, R&AM-2, A+AND, saturación 95%EC",
+        "SHA-256 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "secuencia ACGTACGTTAGCACGTACGTTAGCACGTACGTTAGCACGTACGTTAGC",
+        r"C:\notas\303 y \u2264 o \\x41 <b3> <U>",
         "Miguel ¿viene? α-SMA, PDGFRα y β2",
     ],
 )
@@ -76,7 +107,9 @@ def test_other_texts_stay(text):
     assert repair(text) == text
 
 
-@pytest.mark.parametrize("text", ["Jos� P�rez Mu�oz", "Mu?oz, a?os, m?dico, neumon?a"])
+@pytest.mark.parametrize(
+    "text", ["Jos� P�rez Mu�oz", "Mu?oz, a?os, m?dico, neumon?a", "N??ez, I?aki, G?mez"]
+)
 def test_letters_that_are_lost_are_found_and_stay(text):
     assert find_encodings(text)[0].startswith("letters lost")
     assert repair(text) == text

@@ -58,14 +58,20 @@ def refine(
     for mention in mentions:
         for start, end in _split_lines(plain.text, mention, kind(mention.label)):
             if kind(mention.label) == "name":
+                if _is_all_ordinary(plain, start, end, language):
+                    continue
                 first, last = start, end
                 start, end = _trim_name(plain, start, end, language)
                 beside = [*_form("code").finditer(plain.text, first, start)]
                 beside += _form("code").finditer(plain.text, end, last)
                 refined += [Mention(*code.span(), mention.label) for code in beside]
             elif kind(mention.label) == "date":
-                time = TIME.search(plain.text, start, end)
-                end = time.start() if time and time.start() > start else end
+                is_cut = plain.text[end : end + 1] == ":"
+                time = TIME.search(plain.text, start, end + 3 * is_cut)
+                # "el 3 de mayo [12 mg]"
+                dose = _form("dose").search(plain.text, start, end + 5) if not time else None
+                cut = time or dose
+                end = cut.start() if cut and start < cut.start() < end else end
             start, end = _strip_signs(plain.text, start, end)
             one = Mention(start, end, mention.label)
             if not _is_harmless(plain.text, one, kind(mention.label), language):
@@ -118,7 +124,11 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
     if kind == "place" or (kind == "name" and not is_name(fold(value))):
         return is_eponym(text, mention.start) and " " not in value
     if kind == "institution":
-        return is_unnamed(value, language)
+        # "Cuerpos de Lewy", "ángulo de [Treitz]"
+        last = mention.start + value.rfind(" ") + 1
+        is_part = is_eponym(value, last - mention.start)
+        is_term_of = is_eponym(text, last) and (is_part or last == mention.start)
+        return is_unnamed(value, language) or is_term_of
     if len(value) == 1 and kind == "other" and value.isalpha():
         return not _form("before_sex").search(before)
     if "SEXO" in mention.label and " " not in value:
@@ -155,6 +165,16 @@ def _trim_name(plain: PlainText, start: int, end: int, language: str) -> tuple[i
     is_known = any(is_name(word[0]) for word in words[first : last + 1])
     is_field = plain.text[max(start - 2, 0) : start].rstrip()[-1:] in (":", ".")
     return (words[first].start() if is_known and not is_field else start), end
+
+
+def _is_all_ordinary(plain: PlainText, start: int, end: int, language: str) -> bool:
+    """Whether it is several words of clinical texts and no title is before: "Hernia Inguinal"."""
+    words = _WORD.findall(plain.folded, start, end)
+    return (
+        len(words) > 1
+        and all(_is_only_ordinary(word, language) for word in words)
+        and not _form("title").search(plain.text, max(start - 8, 0), start)
+    )
 
 
 def _is_only_ordinary(word: str, language: str) -> bool:

@@ -58,7 +58,10 @@ def _is_serial(match: re.Match[str]) -> bool:
 
 def _is_plate(match: re.Match[str]) -> bool:
     """Whether the letters are not an acronym and no number follows, as in a row of values."""
-    is_row = re.compile(r"[ |;,]{1,3}\d").match(match.string, match.end()) is not None
+    is_row = (
+        re.compile(r"[ |;,]{1,3}\d(?!\d{3}[ -]?[A-Z]{3}\b)").match(match.string, match.end())
+        is not None
+    )
     return not is_row and match[0][-3:].lower() not in name_words("es").ordinary
 
 
@@ -88,7 +91,7 @@ def _is_ip_address(match: re.Match[str]) -> bool:
 
 def _is_in_use(region: str, text: str) -> bool:
     try:
-        return phonenumbers.is_valid_number(phonenumbers.parse(text, region))
+        return phonenumbers.is_valid_number(phonenumbers.parse(re.sub("[_·]", " ", text), region))
     except phonenumbers.NumberParseException:
         return False
 
@@ -152,8 +155,10 @@ def _is_clear(name: str, fields: dict[str, str], language: str) -> bool:
     form = normalize(name)
     if form in MONTHS[language][0].split():
         return language == "es" or "day" in fields or name[0].isupper()
+    if language == "es":
+        return "day" in fields and form != "set"
     is_word = form in ("mar", "may", "march", "ago", "set") or name.isupper()
-    return "day" in fields and not is_word and (language == "es" or name[0].isupper())
+    return "day" in fields and not is_word and name[0].isupper()
 
 
 def _is_clear_day(match: re.Match[str]) -> bool:
@@ -188,6 +193,8 @@ def _is_street(match: re.Match[str]) -> bool:
         return False
     ordinary = name_words("es").ordinary
     proper = [word for word in names if fold(word) not in ordinary]
+    if fold(keyword).endswith("via") and not (proper and keyword[0].isupper()):
+        return False
     if keyword[0].isupper() and not match[0].isupper() and names[0][0].isupper():
         is_acronym = names[0].isupper() and names[0] not in proper
         has_title = any(word[:1].isupper() and not word.isupper() for word in names[1:])

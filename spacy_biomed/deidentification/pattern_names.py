@@ -286,7 +286,8 @@ class NameFinder:
             )
             if is_name:
                 return end
-        is_alone = first.shape == "t" and first.is_clear()
+        is_given = first.shape == "u" and first.known == "given"
+        is_alone = (first.shape == "t" or is_given) and first.is_clear()
         if is_alone and (_form("does").match(self.folded, first.end) or self._suffers(first)):
             return place + 1
         is_joined = first.is_clear() and first.form not in self._names and first.shape in "tu"
@@ -347,7 +348,7 @@ class NameFinder:
         for comma in re.finditer(r"(?<=[^\W\d_]), ?(?=[^\W\d_])", self.text):
             place = self.at.get(comma.end(), 0)
             before, word = self.word(place - 1), self.word(place)
-            is_first = place == 0 or before.is_ordinary
+            is_first = place == 0 or (before.is_ordinary and not self._is_after_de(place - 1))
             if is_first or (before.shape == "l" and not self._is_lower_list(place)):
                 continue
             first = self._start_of_surnames(place - 1)
@@ -361,11 +362,18 @@ class NameFinder:
                 if initials is not None:
                     yield start, initials[1]
                 continue
-            is_given = word.known == "given" and not word.is_ordinary
+            # "RUIZ SOTO, Dolores." is nobody's pain.
+            is_alone = before.is_clear() and _form("after_initial").match(self.text, word.end)
+            is_given = word.known == "given" and not (word.is_ordinary and not is_alone)
             is_given = is_given and (word.shape in "tu" or before.shape == "l")
             is_long = len(before.form) > 4 or first < place - 1
             if is_given and (before.known == "surname" or is_long):
                 yield start, self.places[self.extend(place) - 1][1]
+
+    def _is_after_de(self, place: int) -> bool:
+        """Whether a surname that is also an ordinary word has a particle: "DE LA FUENTE, ANA"."""
+        word, before = self.word(place), self.word(max(place - 1, 0))
+        return word.known == "surname" and before.form in self._particles and before.shape != "l"
 
     def _is_lower_list(self, place: int) -> bool:
         """Whether a known surname and a known given name begin a line: "cano, beatriz"."""

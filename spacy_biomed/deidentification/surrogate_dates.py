@@ -46,8 +46,8 @@ _WEEKDAY = rf"(?P<weekday>{one_of(_WEEKDAYS)})\b"
 _DAY = r"(?P<day>\d{1,2})(?P<ordinal>st|nd|rd|th)?[º°]?"
 _YEAR = r"(?P<year>\d{4})"
 _ANY_YEAR = r"'?(?P<year>\d{4}|\d\d)"
-_SIGN = r"\s*[-/.·_]+\s*"
-_OF = r"(?:\s*[,/.-]\s*|\s+)(?:(?:del?|of)\s+)?(?:(?:el\s+)?año\s+)?"
+_SIGN = r"\s*[-/.·_:]+\s*"
+_OF = r"(?:\s*[,/.-]\s*|\s+)(?:(?:d(?:el?)?|of)\s+)?(?:(?:el\s+)?año\s+)?"
 _BEFORE_MONTH = r"(?:(?:the\s+)?month\s+of\s+|mes\s+de\s+)?"
 _BEFORE_YEAR = r"(?:(?:el\s+)?año\s+(?:de\s+)?|(?:the\s+)?year\s+)?"
 
@@ -61,6 +61,7 @@ _FORMATS = [
     rf"(?P<first>\d\d?)\s(?P<second>\d\d?)\s{_YEAR}",
     rf"{_DAY}(?:{_OF})?{_MONTH}(?:{_OF}{_ANY_YEAR})?",
     rf"{_DAY}[-/. ]?(?P<name>{one_of(MONTHS)})\.?[-/. ']{{0,2}}{_ANY_YEAR}",
+    rf"{_YEAR}[-/. ](?P<name>{one_of(MONTHS)})[-/. ]{_DAY}",
     rf"{_DAY}[-/. ]{_ROMAN}[-/. ]{_ANY_YEAR}",
     rf"{_ROMAN}[-/]{_YEAR}",
     r"(?P<year>(?:19|20)\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])",
@@ -94,9 +95,10 @@ _RANGE = re.compile(
     re.IGNORECASE,
 )
 
-# A time after a date, wholly or its hours.
+# A time after a date, wholly or its hours. A number alone may be a year: "4 jul 21".
 TIME = re.compile(
-    r"(?:T|\s*,\s*|\s+(?:a\s+las\s+|at\s+)?)\d{1,2}(?:[:.h]\d\d(?::\d\d)?(?:[.,]\d+)?)?"
+    r"(?:(?:T|\s*,\s*|\s+(?:a\s+las|at)\s+)\d{1,2}|\s+\d{1,2}(?=[:.h]\d\d|\s*(?:h|[ap]\.?m)))"
+    r"(?:[:.h]\d\d(?::\d\d)?(?:[.,]\d+)?)?"
     r"\s*(?:h(?:oras|s)?\.?|Z|[ap]\.?m\.?|[+-]\d\d:?\d\d)?\Z",
     re.IGNORECASE,
 )

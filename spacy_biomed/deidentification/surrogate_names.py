@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import chain
 from re import Match
@@ -9,6 +10,22 @@ from re import Match
 from .document_key import DocumentKey
 from .surrogate_formats import FormatSurrogates
 from .term_lists import WORD, known, match_case, normalize, terms, word_list
+
+# How names are abbreviated. "M.ª" has one word.
+_SHORT = {
+    "ma": "maria",
+    "fco": "francisco",
+    "fdez": "fernandez",
+    "gcia": "garcia",
+    **dict.fromkeys(("glez", "gonz"), "gonzalez"),
+    **dict.fromkeys(("rguez", "rdguez"), "rodriguez"),
+    **dict.fromkeys(("mtnez", "mtez"), "martinez"),
+    **dict.fromkeys(("hdez", "hndez"), "hernandez"),
+    **dict.fromkeys(("dguez", "dmguez"), "dominguez"),
+    "jmnez": "jimenez",
+    "schez": "sanchez",
+}
+_DOTTED = re.compile(r"(?<=\bM)\.(?=ª)")
 
 
 class NameSurrogates:
@@ -43,6 +60,7 @@ class NameSurrogates:
 
     def __call__(self, name: str) -> str | None:
         """The surrogate of a name; None for a name without letters."""
+        name = _DOTTED.sub("", name)
         words = _essential_words(name)
         if not words:
             return None
@@ -67,6 +85,7 @@ class NameSurrogates:
         return match_case(self._choose(normalize(word)), word)
 
     def _choose(self, form: str) -> str:
+        form = _SHORT.get(form, form)
         return self._key.choose(terms(self._language, _list_of(form)), "name", form)
 
     def _initial(self, letter: str) -> str:
@@ -84,7 +103,8 @@ def _essential_words(name: str) -> list[Match[str]]:
 
 
 def _is_initials(word: str, name: str) -> bool:
-    return len(word) == 1 or (len(word) <= 3 and word.isupper() and not name.isupper())
+    is_short = len(word) <= 3 and word.isupper() and not name.isupper()
+    return len(word) == 1 or (is_short and normalize(word) not in _SHORT)
 
 
 def _list_of(form: str) -> str:

@@ -47,7 +47,24 @@ def test_dates_and_names_are_found_where_lines_are_wrapped(width):
 
 @pytest.mark.parametrize(
     "part",
-    ["a ", "1 ", "- ", "-", "(", "Ana, ", "12/", "a-\n", " ", "Hospital de ", "C/ ", "1.", "|"],
+    [
+        "a ",
+        "1 ",
+        "- ",
+        "-",
+        "(",
+        "Ana, ",
+        "12/",
+        "a-\n",
+        " ",
+        "Hospital de ",
+        "C/ ",
+        "1.",
+        "|",
+        "a-",
+        "A'",
+        "Ab&-",
+    ],
 )
 def test_a_long_text_of_one_kind_takes_linear_time(part):
     """Twice the length may not take four times the steps: a quadratic form would need minutes."""

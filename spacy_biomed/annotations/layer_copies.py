@@ -39,7 +39,7 @@ def copy_bare(doc: Doc, annotation_keys: Collection[str] = ()) -> Doc:
 def copy_classes(reader: TrainablePipe, source: Doc, target: Doc, prefix: str) -> bool:
     """Copy classes or a number of `doc.cats`, a marked pair and a teacher's probabilities.
 
-    Of a component with labels only these are copied. The prefix is for the names of the classes.
+    If the component has labels, only these are copied. The prefix is for the names of the classes.
     Return whether any class, number or teacher's probabilities were copied.
     """
     copy_group(source, PAIR_KEY, target)

@@ -149,7 +149,7 @@ def _decode_escaped(text: str) -> str:
 
 
 def _decode_utf7(text: str) -> str:
-    """Decode "Jos+AOk-"; what is no letter of Latin-1, such as "+AMOXICILINA", stays."""
+    """Decode "Jos+AOk-" to letters of Latin-1; others, such as "+AMOXICILINA", stay."""
 
     def decode(match: re.Match[str]) -> str:
         try:

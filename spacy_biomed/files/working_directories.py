@@ -29,7 +29,7 @@ from .temporary_names import (
 )
 from .write_errors import explaining_errors
 
-# What a run notes beside its results: they are no documents.
+# What a run notes beside its results. Readers of a folder leave these files out.
 RUN_FILES = MANIFEST, FINISHED, ERRORS = "_manifest.json", "_finished.jsonl", "_errors.jsonl"
 
 

@@ -28,7 +28,7 @@ def list_finders(
 ) -> Finders:
     """The components of a pipeline before `before` that write to a layer of mentions.
 
-    Those of the factory `without` do not count. Without a spans key, the layer is `doc.ents`.
+    Components of the factory `without` do not count. Without a spans key, the layer is `doc.ents`.
     """
     names, labels, are_silent = [], {}, False
     for name, component in nlp.pipeline:

@@ -203,7 +203,7 @@ SOUND: dict[str, dict[str, str]] = {
     },
     "bioc": {"a.xml": _BIOC_XML},
     "bioc json": {"a.json": json.dumps(_BIOC_JSON, indent=1)},
-    "bioc lines": {"a.json": _lines(_BIOC_JSON, *_BIOC_JSON["documents"])},
+    "bioc lines": {"a.json": _lines(_BIOC_JSON, {**_BIOC_JSON["documents"][0], "id": "2"})},
     "hoc": {
         "text/1.txt": "One sentence.\nAnother one.\n",
         "labels/1.txt": "< Resisting cell death--Necrosis AND Cellular energetics< NULL",

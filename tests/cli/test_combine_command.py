@@ -83,7 +83,7 @@ def test_it_can_be_taught_and_checked_and_described(trained, combined, tmp_path)
     assert [get_scope(doc).labels for doc in docs] == [{"DRUG"}] * 8 + [{"DISEASE"}] * 8
     check = ["--check", combined[1] / "dev.spacy", "--max-loss", "100"]
     run("compress", trained, tmp_path / "compressed", *check)
-    (tmp_path / "metrics.json").write_text("{}")
+    (tmp_path / "metrics.json").write_text('{"ents_p": 0.5, "ents_r": 0.5, "ents_f": 0.5}')
     run(
         "card",
         trained,

@@ -73,8 +73,6 @@ RELATION = (
         ("jsonl", "a.jsonl", '{"text": "a", "text": "b"}', r":1: two fields of an object"),
         ("bioc", "a.json", '{"documents": [], "documents": []}', "two fields of an object"),
         # Annotations of other programs were gone.
-        ("jsonl", "a.jsonl", '{"text": "a", "label": [[0, 1, "C"]]}', "'label' without 'spans'"),
-        ("jsonl", "a.jsonl", '{"text": "a", "entities": []}', "'entities' without 'spans'"),
         ("jsonl", "a.jsonl", '{"text": "a", "label": "C"}', "'label' without 'spans'"),
         ("jsonl", "a.jsonl", '{"text": "a", "annotations": {"C": []}}', "'annotations' without"),
         ("jsonl", "a.jsonl", '{"text": "a", "denotations": []}', "'denotations' without 'spans'"),
@@ -147,9 +145,9 @@ def test_white_space_within_a_tag_is_removed(tmp_path):
     assert [(one.label, one.fragments) for one in document.mentions] == [("D", ((0, 11),))]
 
 
-def test_the_same_document_after_a_blank_line_is_another(tmp_path):
-    documents = read(tmp_path, "pubtator", "a.pubtator", f"{PUBTATOR}\n{PUBTATOR}")
-    assert [(one.id, len(one.mentions)) for one in documents] == [("1", 1), ("1", 1)]
+def test_the_same_document_after_a_blank_line_is_an_error(tmp_path):
+    with pytest.raises(BiomedError, match="there is a document '1' already"):
+        read(tmp_path, "pubtator", "a.pubtator", f"{PUBTATOR}\n{PUBTATOR}")
 
 
 @pytest.mark.parametrize(

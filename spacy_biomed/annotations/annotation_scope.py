@@ -32,7 +32,11 @@ class AnnotationScope:
     uncertain: tuple[tuple[int, int, str], ...] = ()
 
     def leaves_open(self, start: int, end: int, label: str) -> bool:
-        """Whether a mention that is not in the layer could still be correct, by its characters."""
+        """Whether a mention that is not in the layer could still be correct.
+
+        Args:
+            start, end: characters, end exclusive.
+        """
         if self.labels is not None and label not in self.labels:
             return True
         return any(

@@ -24,6 +24,7 @@ class Replacement(NamedTuple):
     Attributes:
         start, end: offsets of the mention in the document's text.
         new_start, new_end: offsets of the replacement in the new text.
+        label: label of the mention.
         text: the replacement. It equals the mention for an age that stays, and by chance for a
             drawn surrogate.
     """
@@ -40,6 +41,7 @@ class Deidentified:
     """A text with its mentions replaced.
 
     Attributes:
+        original: the original text.
         replaced: (start, end, label, replacement) of each mention; disjoint, in text order, and no
             mention is empty.
 

@@ -19,7 +19,12 @@ def mentions_of(doc: Doc, spans_key: str | None) -> Iterable[Span]:
 
 
 class SeenMentions:
-    """The mentions of a layer of a training part, to find them in other documents."""
+    """The mentions of a training part, to find them in other documents.
+
+    Attributes:
+        vocab: the vocabulary of all documents.
+        spans_key: layer of the mentions; None for `doc.ents`.
+    """
 
     def __init__(self, vocab: Vocab, spans_key: str | None = None):
         self.spans_key = spans_key

@@ -33,6 +33,7 @@ class PartReport:
         lost_relations: relations with an argument that no layer of the Docs contains.
         several_relations: pairs of spans with relations of two labels or more. A head that learns
             such labels cannot treat them as exclusive.
+        pairs: documents that are a pair of texts.
         answers, unaligned_answers: all answers, and those that no span of tokens represents.
         inside_token, overlapping, discontinuous: mentions that no layer of the Docs contains.
         uncertain: regions where a mention would be neither right nor wrong (`label_map`).

@@ -22,8 +22,10 @@ class CorpusEntry:
 
     Attributes:
         name: identifier, lower case with underscores; the corpus lies in `assets/NAME/`.
+        aliases: other names that `find_corpus` accepts.
         task: "ner", "deidentification", "textcat_multilabel", "relations", "pair_classification",
             "similarity", "qa" or "assertion".
+        language: ISO 639-1 code.
         labels: as the corpus writes them; empty if its owners publish no list.
         splits: "train", "dev" and "test" to paths relative to the corpus folder, as published. A
             part that is not published has no key; a corpus published undivided has the single key
@@ -37,6 +39,7 @@ class CorpusEntry:
         instructions: where to put files that cannot be downloaded; "" if nothing is to be done.
         papers: which of the five papers evaluate on it, numbered as in `docs/corpora.md`.
         format: the reader, see `formats.list_formats`; None if there is no reader for it.
+        encoding: of its text files.
         drop_repeats: whether the published parts share texts; conversion then leaves out of a part
             the texts of the parts before it.
         of: the corpus whose files these are, if this is a task that papers make of them; "" for

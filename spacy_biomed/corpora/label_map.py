@@ -81,6 +81,9 @@ def map_labels(
 ) -> dict[str, list[Document]]:
     """Rename the labels of mentions; relations of mentions that are left out are left out too.
 
+    Args:
+        parts: the documents of each part.
+
     Raises:
         BiomedError: if a label to rename does not occur in any part.
     """
@@ -95,6 +98,9 @@ def keep_labels(
     parts: Mapping[str, Sequence[Document]], labels: Collection[str]
 ) -> dict[str, list[Document]]:
     """Leave out mentions of other labels, and relations with such a mention as an argument.
+
+    Args:
+        parts: the documents of each part.
 
     Raises:
         BiomedError: if one of the labels does not occur in any part.

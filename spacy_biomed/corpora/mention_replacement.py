@@ -39,6 +39,7 @@ def replace_mentions(
     corrected.
 
     Args:
+        documents: the training part.
         terms_dir: folder of term lists, `LABEL.txt` for a label, with one term per line; lines that
             start with `#` and empty lines are ignored. A label without a list takes its terms from
             the mentions of that label in `documents`; if None, every label does.

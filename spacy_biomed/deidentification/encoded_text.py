@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import html
 import quopri
 import re
@@ -198,7 +197,7 @@ def _read_run(run: str) -> str | None:
     ):
         try:
             data = read(digits_of)
-        except (binascii.Error, ValueError):
+        except ValueError:
             continue
         decoded = data.replace(b"\0", b"") if _has_nulls(data) else data
         found = _decode_bytes(decoded)

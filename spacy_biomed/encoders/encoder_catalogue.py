@@ -17,16 +17,20 @@ class EncoderEntry:
     """The catalogue entry of one encoder.
 
     Attributes:
+        name: identifier, lower case with hyphens.
         hub_id: its id on the hub; None if its authors publish it elsewhere (see `download`).
         revision: commit of the hub repository to load; None if none is pinned, which loads the
             newest.
+        language: ISO 639-1 code, or "multilingual".
         cased: whether it distinguishes capitals from small letters; None if unknown.
         parameters: number of parameters, without pooler and pretraining head.
         layers, width: number of transformer layers; size of their output vectors.
         vocabulary, vocabulary_size: "WordPiece", "byte-level BPE", "BPE with byte fallback" or
             "SentencePiece unigram"; number of entries, None if unknown.
         licence: licence of the weights as their authors state it, or "not stated".
+        paper: short reference to the paper that introduced it.
         papers: which of the five papers evaluate or release it, numbered as in `docs/encoders.md`.
+        aliases: other names that `find_encoder` accepts.
         download: page or archive of the weights if there is no hub id.
     """
 

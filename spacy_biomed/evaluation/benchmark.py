@@ -39,8 +39,12 @@ class PipelineFigures:
     """The measurements of a pipeline.
 
     Attributes:
+        pipeline: directory or package.
         documents, words: number of texts, and of their tokens by the pipeline's tokenizer.
+        batch_size: batch size of `nlp.pipe`.
+        components: names of the pipeline's components.
         engines: the library that runs each exported encoder, by the component's name.
+        disk_bytes: size of its directory.
         peak_bytes: peak resident size of the process that annotated the texts; None if unknown.
         load_seconds: time of `spacy.load` in new processes, after the import of spaCy.
         first_seconds: time from the start of a new process to its first annotated sentence.
@@ -77,6 +81,7 @@ class Measure:
     Attributes:
         name: key in JSON.
         title, unit: for tables.
+        more_is_better: whether a larger value is better.
         values: returns all measured values, in words or documents per second, seconds or bytes.
         scale: factor that converts a value to the unit.
         percentile: percentile of the values that is the figure; by default the median.
@@ -155,6 +160,7 @@ def measure_pipelines(
     Args:
         pipelines: directories or installed packages.
         texts: texts to annotate, once as a warm-up, then `repeats` times.
+        repeats: number of repeats of each measurement.
         threads: number of threads of each library; by default as set in the environment.
         batch_size: batch size of `nlp.pipe`; by default the setting of each pipeline.
         code: Python file with what the pipelines need.

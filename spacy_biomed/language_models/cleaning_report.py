@@ -39,7 +39,9 @@ class CleaningSettings:
     """How to clean a corpus.
 
     Attributes:
+        lang: code of the language to keep.
         thresholds: of noisy sentences, and of the language identification.
+        near_duplicates: how to find near duplicates of documents.
     """
 
     lang: str

@@ -107,7 +107,11 @@ class DistillationRecipe(TrainingRecipe):
     objective: ObjectiveSection
 
     def create_objective(self, student: Shape, teacher: Shape) -> Objective:
-        """Create the objective, with random projections from the recipe's seed."""
+        """Create the objective, with random projections from the recipe's seed.
+
+        Raises:
+            BiomedError: with the line of the recipe, if it does not fit the two encoders.
+        """
         section = self.objective
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.training.seed)

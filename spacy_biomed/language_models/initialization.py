@@ -20,7 +20,11 @@ ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")
 def create_language_model(
     config: PretrainedConfig, *, seed: int, on_cpu: bool = False
 ) -> PreTrainedModel:
-    """Create a model for masked language modelling with random weights."""
+    """Create a model for masked language modelling with random weights.
+
+    Args:
+        on_cpu: whether it will be trained on a CPU.
+    """
     import torch
     from transformers import AutoModelForMaskedLM
 

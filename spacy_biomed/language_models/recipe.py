@@ -226,6 +226,9 @@ class TrainingRecipe(ConfigFile):
     """The sections of all recipes.
 
     [paths] may have any variables, which other sections use as ${paths.text}.
+
+    Attributes:
+        made_by: the command for the recipe.
     """
 
     made_by: ClassVar[str]
@@ -266,6 +269,7 @@ class PretrainingRecipe(TrainingRecipe):
 
     Attributes:
         vocabulary: None for the vocabulary of the existing encoder.
+        encoder: the encoder.
     """
 
     made_by = "spacy biomed pretrain"

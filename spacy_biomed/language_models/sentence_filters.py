@@ -159,7 +159,11 @@ RULES: dict[str, Rule] = {
 
 
 class SentenceFilter:
-    """Finds noisy and ill-formed sentences, by thresholds and the stop words of a language.
+    """Finds noisy and ill-formed sentences.
+
+    Attributes:
+        lang: code of the language, for its stop words.
+        thresholds: thresholds of the rules.
 
     Raises:
         BiomedError: if spaCy does not know the language.

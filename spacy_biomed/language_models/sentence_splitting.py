@@ -34,10 +34,12 @@ class SentenceSplitter:
     """Splits text into sentences.
 
     A sentence ends with a full stop, a question or an exclamation mark, and any closing quotes and
-    brackets after it. It does not end there if the full stop belongs to an initial, or to an
-    abbreviation that spaCy's tokenizer of the language knows. It also goes on if the mark is inside
-    a parenthesis, or if a lower-case letter follows. A sentence also
+    brackets after it. It does not end there if the full stop belongs to an abbreviation or an
+    initial, if the mark is inside a parenthesis, or if a lower-case letter follows. A sentence also
     ends with a paragraph (at a blank line).
+
+    Attributes:
+        lang: code of the language, whose abbreviations spaCy's tokenizer knows.
 
     Raises:
         BiomedError: if spaCy does not know the language.

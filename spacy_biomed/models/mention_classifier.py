@@ -41,6 +41,7 @@ def MentionClassifier_v1(
 
     Args:
         tok2vec: `spacy_biomed.EncoderListener.v1` with pooling "first" or "mean".
+        hidden_width: of the hidden layer.
         dropout: before each layer; `training.dropout` overrides it.
         nO: number of scores; set on initialisation.
 

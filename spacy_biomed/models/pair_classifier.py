@@ -44,6 +44,7 @@ def ConceptPairClassifier_v1(
 
     Args:
         tok2vec: `spacy_biomed.EncoderListener.v1` with pooling "first" or "mean".
+        hidden_width: of the hidden vector.
         dropout: applied to the rows, and to the vectors of pairs; `training.dropout` overrides it.
         nO: number of scores; set on initialisation.
 

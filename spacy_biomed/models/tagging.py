@@ -108,6 +108,10 @@ class TagScheme:
         Tags are independent given the encoder, so the most probable sequence of all is the best tag
         of each token. Only runs of tokens where that sequence is invalid are searched.
 
+        Args:
+            log_probs: (tokens, tags), all documents concatenated.
+            lengths: (docs,) number of tokens in each document.
+
         Returns:
             (tokens,) tags.
         """

@@ -23,6 +23,11 @@ def WindowLinear(
 
     The weights W, (neighbours * nO, nI), have a block for each neighbour, from left to right.
 
+    Args:
+        nO: width of the output.
+        nI: width of a row.
+        window_size: number of neighbours on each side.
+
     Returns:
         a model that takes a Ragged of data (rows, nI) and lengths (sequences,), and returns
         (rows, nO).

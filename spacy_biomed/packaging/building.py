@@ -57,6 +57,7 @@ def build(
 
     Args:
         output: folder of the build: its corpora, trainings, scores, pipelines and packages.
+        steps: the steps to run, of `STEPS`.
         gpu_id: of the GPU to train on; -1 for the CPU.
         run: runs a command; by default in a process of its own.
         skipped: called with the commands that are not run.

@@ -81,7 +81,11 @@ def write_calibration(
     examples: Sequence[Example],
     **recall: Unpack[RecallOptions],
 ) -> dict[str, Calibration]:
-    """Calibrate a pipeline, and write what was fitted to the pipeline's directory."""
+    """Calibrate a pipeline, and write what was fitted to the pipeline's directory.
+
+    Args:
+        examples, recall: as for `calibrate`.
+    """
     report = calibrate(nlp, examples, **recall)
     for name in report:
         srsly.write_json(path / name / "cfg", cast(CalibratedHead, nlp.get_pipe(name)).cfg)

@@ -63,6 +63,7 @@ def write_described_pipeline(
         other_metrics: the same for other test parts, by their names; the card shows them as well.
         robustness: JSON files that `spacy biomed benchmark --robustness` wrote.
         name: the package's name without its language; by default the corpus's.
+        pipeline_version: the package's version.
 
     Returns:
         the meta.

@@ -21,7 +21,11 @@ _LARGEST = float(np.finfo("float16").max)
 
 
 def halve_encoder(directory: Path) -> None:
-    """Rewrite the encoder directory of a `biomed_transformer` in half precision."""
+    """Rewrite the encoder directory of a `biomed_transformer` with its weights in half precision.
+
+    Raises:
+        BiomedError: if a weight is too large for half precision.
+    """
     weights = load_file(directory / WEIGHTS)
     for name, weight in weights.items():
         if weight.is_floating_point():
@@ -37,6 +41,9 @@ def halve_heads(nlp: Language, path: Path) -> None:
     """Rewrite the models of a pipeline's heads, in the pipeline's directory, in half precision.
 
     Only heads of this package are rewritten. They compute in fp32 when they are loaded again.
+
+    Raises:
+        BiomedError: if a weight is too large for half precision.
     """
     for name, head in nlp.components:
         if not isinstance(head, EncoderHead):

@@ -53,6 +53,7 @@ def prepare_shipment(pipeline: str, wheel: Path | None = None) -> Shipment:
 
     Args:
         pipeline: an installed package, or a directory that `spacy biomed card` wrote.
+        wheel: the pipeline's wheel.
 
     Raises:
         BiomedError: if there is no such pipeline, if it is damaged or not described, if its model
@@ -83,6 +84,7 @@ def push_pipeline(shipment: Shipment, repo_id: str, *, private: bool = False) ->
 
     Args:
         repo_id: owner and name, such as "me/en_biomed_ner".
+        private: whether the repository must be private.
 
     Returns:
         the hash of the commit.

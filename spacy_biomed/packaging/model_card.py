@@ -61,8 +61,11 @@ def create_card(
     """Create the model card.
 
     Args:
+        meta: the meta of the packaged pipeline.
+        heads: the components whose scores the card shows.
         others: scores on other test parts, by their names.
         robustness: corpora, each with rows of scores on changed texts (`Robustness`).
+        of_pairs: whether the components annotate pairs of texts.
         confidences: the `cfg` of each `biomed_ner`, by its name.
     """
     environment = Environment(

@@ -146,9 +146,11 @@ class BiomedAssertion(CalibratedHead, LabelHead):
         return Predictions(spans, self._predict_probabilities(docs, spans))
 
     def judge(self, examples: Sequence[Example]) -> tuple[Floats2d, Floats2d]:
-        """Predict the assertions of gold entities: probabilities, and gold values.
+        """Predict the assertions of gold entities.
 
-        Both are (entities, labels). Gold values are NaN where nothing is annotated.
+        Returns:
+            the probabilities, and the gold values with NaN where nothing is annotated, (entities,
+            labels) each.
         """
         spans, targets = self._gold(examples)
         docs = [example.predicted for example in examples]

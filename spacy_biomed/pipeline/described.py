@@ -39,6 +39,7 @@ class Described:
     `component_classes.find_described` finds such a class by the return annotation of its factory.
 
     Attributes:
+        default_name: the factory's name.
         task_name: the field's name for its task; "" for a component that has none of its own and is
             not in the model card.
         usage_line: what `usage` returns, if it does not depend on the settings.

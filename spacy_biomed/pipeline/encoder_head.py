@@ -44,15 +44,19 @@ class EncoderHead(DescribedHead, BatchLearner):
     task and its scores, the corpora it learns from, and the layer it reads (`copy_layer`).
 
     Attributes:
+        model: computes scores for documents.
         settings: stored in `cfg` and saved with the component. They include learn_rate_factor,
             which multiplies the learning rate of the head, not of the encoder.
     """
 
     def tally(self, examples: Iterable[Example]) -> list[dict[str, list[float]]]:
-        """What each annotated document contributes to the scores, by label, without any text.
+        """What each annotated document contributes to the scores, without any text.
 
-        Paired tests of two pipelines resample these numbers: of what is found, wrong and missed,
-        others for heads whose scores are not made of these, or none.
+        Paired tests of two pipelines resample the documents' contributions.
+
+        Returns:
+            by label the numbers of what is found, wrong and missed; heads whose scores are not made
+            of these have other numbers, or an empty list.
         """
         tallies = []
         for example in examples:
@@ -69,9 +73,11 @@ class EncoderHead(DescribedHead, BatchLearner):
         return tallies
 
     def compare(self, example: Example) -> Compared | None:
-        """The arguments of `LabelScores.add` for a document.
+        """The gold and predicted items of a document, and gold items that cannot be predicted.
 
-        They are None if it is not annotated, or the scores are not made of items.
+        Returns:
+            arguments of `LabelScores.add`; None if the document is not annotated, or the scores are
+            not made of items.
         """
         return None
 
@@ -102,7 +108,14 @@ class EncoderHead(DescribedHead, BatchLearner):
         return list(self.cfg["labels"])
 
     def add_label(self, label: str) -> int:
-        """Add a label; return 1 if it is new, 0 if it was known."""
+        """Add a label.
+
+        Returns:
+            1 if the label is new, 0 if it was known.
+
+        Raises:
+            ValueError: if the label is new and the model's output is already sized.
+        """
         if label in self.cfg["labels"]:
             return 0
         if self.model.has_dim("nO"):
@@ -112,7 +125,14 @@ class EncoderHead(DescribedHead, BatchLearner):
         return 1
 
     def add_labels_of(self, examples: Iterable[Example]) -> list[str]:
-        """Add the labels of examples that this trained head does not know, and return them."""
+        """Add the labels of examples that this trained head does not know yet.
+
+        Returns:
+            the new labels, in the order of their scores, which follow those of the known labels.
+
+        Raises:
+            BiomedError: if there are new labels and this kind of head cannot grow.
+        """
         known = set(self.cfg["labels"])
         new = [label for label in self.find_labels(examples) if label not in known]
         if new:
@@ -127,7 +147,11 @@ class EncoderHead(DescribedHead, BatchLearner):
         return []
 
     def grow(self, labels: list[str]) -> None:
-        """Add outputs for further labels at the end, or refuse if this kind of head cannot grow."""
+        """Add outputs for further labels at the end of the trained model's outputs.
+
+        Raises:
+            BiomedError: if this kind of head cannot grow.
+        """
         raise BiomedError(
             f"the corpus has labels that '{self.name}' does not know "
             f"({', '.join(map(quote, labels))}), and trained heads of this kind cannot learn new "
@@ -135,9 +159,11 @@ class EncoderHead(DescribedHead, BatchLearner):
         )
 
     def size_model(self, examples: Iterable[Example], columns: int | None = None) -> None:
-        """Initialise the model with the first four examples, without running the encoder.
+        """Initialise the model with the first few examples, without running the encoder.
 
-        `columns` is the number of scores of a document; None if the model knows or needs none.
+        Args:
+            examples: only the first four are used.
+            columns: number of scores of a document; None if the model knows it or does not need it.
         """
         sample = [example.predicted for example in islice(examples, _SIZING)]
         output = None if columns is None else self.model.ops.alloc2f(len(sample), columns)
@@ -145,7 +171,11 @@ class EncoderHead(DescribedHead, BatchLearner):
             self.model.initialize(X=sample, Y=output)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Annotate a stream of documents, in the encoder's batches."""
+        """Annotate a stream of documents, in the encoder's batches.
+
+        Args:
+            batch_size: documents in a batch; fewer if they are long.
+        """
         handle_error = self.get_error_handler()
         for docs in batch_docs(stream, batch_size):
             try:
@@ -167,7 +197,14 @@ class EncoderHead(DescribedHead, BatchLearner):
                 self.finish_update(sgd)
 
     def learn(self, examples: list[Example], docs: list[Doc]) -> float:
-        """Accumulate the gradients of a batch, for the head and its encoder; return the loss."""
+        """Accumulate the gradients of a batch, for the head and its encoder.
+
+        Args:
+            docs: the predicted documents of the examples.
+
+        Returns:
+            the loss.
+        """
         if not any(map(self.has_annotation, examples)) and skip_batch(self.model, docs):
             return 0.0
         scores, backprop = self.model.begin_update(docs)
@@ -195,7 +232,12 @@ class EncoderHead(DescribedHead, BatchLearner):
         super().to_disk(path, exclude=exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> EncoderHead:
-        """Load what `to_disk` saved; weights in half precision become fp32."""
+        """Load what `to_disk` saved; weights in half precision become fp32.
+
+        Raises:
+            DamagedPipelineError: if the files of the pipeline are not as they were written, or if a
+                weight is missing or not a finite number.
+        """
         check_component(Path(path))
         super().from_disk(path, exclude=exclude)
         return _check_weights(self)
@@ -206,7 +248,11 @@ class EncoderHead(DescribedHead, BatchLearner):
         return _check_weights(self)
 
     def predict_scores(self, docs: list[Doc]) -> Any:
-        """What the model gives for documents; raise DamagedPipelineError if it is not finite."""
+        """What the model gives for documents.
+
+        Raises:
+            DamagedPipelineError: if a score is not a finite number.
+        """
         scores = self.model.predict(docs)
         check_scores(scores.dataXd if isinstance(scores, Ragged) else scores, self.name)
         return scores
@@ -257,7 +303,14 @@ class LabelHead(EncoderHead):
         self.prepare(get_examples, found)
 
     def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
-        """Size the model, and check examples now: spaCy would save a pipeline that fails later."""
+        """Size the model, and check examples now: spaCy would save a pipeline that fails later.
+
+        Args:
+            found: the labels of the examples.
+
+        Raises:
+            BiomedError: if the examples cannot teach the labels.
+        """
         self.size_model(get_examples(), len(self.labels))
 
 

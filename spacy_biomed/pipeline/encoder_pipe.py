@@ -52,6 +52,8 @@ class EncoderPipe(BatchLearner, Tok2Vec):
         model: computes an `EncodedBatch` for documents.
         max_batch_words: tokens that `pipe` encodes at a time, to limit memory. Heads annotate up to
             8,192 tokens at a time, and put smaller batches of the encoder together.
+        keep_encodings: whether documents keep their encodings.
+        reads_words: as in `Described`.
     """
 
     reads_words: ClassVar[bool] = False
@@ -136,6 +138,9 @@ class EncoderPipe(BatchLearner, Tok2Vec):
         On the CPU a batch is encoded while the components before this one prepare the next batch
         and the components after it annotate the last, so three batches are in memory. With a batch
         size of 1 nothing is read ahead, because the caller may wait for each document.
+
+        Args:
+            batch_size: documents in a batch; fewer if they are long.
         """
         batches = batch_docs(stream, batch_size, self.cfg["max_batch_words"])
         is_ahead = batch_size > 1 and not isinstance(self.model.ops, CupyOps)
@@ -188,7 +193,11 @@ class EncoderPipe(BatchLearner, Tok2Vec):
         util.to_disk(path, serialize, exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> EncoderPipe:
-        """Load what `to_disk` saved."""
+        """Load what `to_disk` saved.
+
+        Raises:
+            DamagedPipelineError: if the files of the pipeline are not as they were written.
+        """
         check_component(Path(path))
 
         def load_encoder(encoder_path: Path) -> None:

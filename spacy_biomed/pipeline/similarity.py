@@ -104,7 +104,11 @@ class BiomedSimilarity(CatsHead):
         return None
 
     def add_label(self, label: str) -> int:
-        """Return 0, since the only label is a setting; refuse another."""
+        """Return 0: the only label is a setting.
+
+        Raises:
+            BiomedError: if it is another label.
+        """
         if label != self.label:
             raise BiomedError(
                 f"'{self.name}' has one label, '{self.label}': set [components.{self.name}] label"
@@ -139,9 +143,14 @@ class BiomedSimilarity(CatsHead):
         return self.label in example.reference.cats
 
     def get_loss(self, examples: Iterable[Example], scores: Floats2d) -> tuple[float, Floats2d]:
-        """Mean squared error over the annotated documents, and its gradient, (docs, 1).
+        """Mean squared error over the annotated documents of the batch, and its gradient.
 
-        Scores and loss are in standard deviations from the mean unless `standardize` is false.
+        Args:
+            scores: (docs, 1), in standard deviations from the mean unless `standardize` is false.
+                So is the loss.
+
+        Returns:
+            the loss, and its gradient with respect to the scores.
         """
         xp = self.model.ops.xp
         gold = np.array([self._target(example) for example in examples], dtype="float32")
@@ -160,7 +169,11 @@ class BiomedSimilarity(CatsHead):
     def initialize(
         self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None
     ) -> None:
-        """Size the model, and set mean and standard deviation if the numbers are standardized."""
+        """Size the model, and set mean and standard deviation if the numbers are standardized.
+
+        Raises:
+            BiomedError: if no example has the number, or if a number is not finite.
+        """
         validate_source(get_examples, "BiomedSimilarity.initialize")
         numbers = np.array([self._target(example) for example in get_examples()])
         numbers = numbers[~np.isnan(numbers)]

@@ -90,7 +90,15 @@ class CombinedCorpus:
 
 @dataclass(slots=True)
 class CombinationReport:
-    """The report on a combined corpus: what it is made of, and the counts of the written parts."""
+    """The report on a combined corpus.
+
+    Attributes:
+        name: name of its folder.
+        language: language of all corpora.
+        labels: all annotated labels.
+        corpora: the combined corpora.
+        parts: counts of the written parts, as in all converted corpora.
+    """
 
     name: str
     language: str

@@ -106,6 +106,7 @@ def fill_config(
     """Write the config of a training on one corpus: what every training has, and the corpus' head.
 
     Args:
+        corpus: folder that `spacy biomed convert` wrote.
         encoder: a catalogue name, a hub id or a directory.
         epochs: passes over the training part, by default the template's; the development part is
             scored after each, or four times in a single one, unless the template says otherwise.

@@ -83,6 +83,7 @@ class CheckedCorpus(Corpus):
     """spaCy's corpus, which raises BiomedError for a damaged document.
 
     Attributes:
+        files: the .spacy files.
         max_words, gold_entities: as in `Corpus_v1`.
     """
 

@@ -88,15 +88,20 @@ def create_multitask_config(
 
     Args:
         folders: of `spacy biomed convert`; their names become those of the heads.
-        encoder, batch_words, learn_rate, seed, settings: as for `fill_config`.
+        encoder: a catalogue name, a hub id or a directory.
         template: as for `read_template`. Its section `[heads]` has, by factory, what differs from
             the factory's default config.
         schedule: "round_robin" or "proportional", see `spacy_biomed.training.multitask_batchers`;
             by default the template's.
         epochs: of the schedule, by default the template's; the development parts are scored after
             each, unless the template says otherwise.
+        batch_words: tokens in a batch; by default the template's.
         batch_size: size of a batch in the measure of the template's batcher, for corpora that have
             no batcher of their own.
+        learn_rate: highest learning rate; by default the template's.
+        seed: of the initial weights, the order of the batches and dropout.
+        settings: further sections, over the template's and over what this function fills in. The
+            steps of an epoch are counted with them. "recipe" is the template's `[recipe]`.
 
     Returns:
         the config, and what it trains.

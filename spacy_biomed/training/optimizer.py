@@ -106,18 +106,24 @@ class AdamW(Optimizer):
         return Optimizer.__call__(group, key, weights, gradient, lr_scale=lr_scale)
 
     def clip_with(self, models: list[Model]) -> None:
-        """Let the next module's gradients and those of its heads have one norm to be clipped by.
+        """Let the next module's gradients and those of thinc models have one norm to be clipped by.
 
-        The heads are updated after it. This has no effect unless `clip_together` is set.
+        This has no effect unless `clip_together` is set.
+
+        Args:
+            models: the heads of the module, which are updated after it.
         """
         self._clipped_with = models if self.clip_together else []
 
     def step_module(self, key: int, module: "torch.nn.Module") -> None:
         """Clip the module's gradients to the norm `grad_clip` and update all its parameters.
 
-        The norm is also that of the models of `clip_with`, whose gradients are clipped with it. The
-        key identifies the module between steps. If it has another module, as after loading, the
-        optimizer's state is reset.
+        The norm is also that of the models of `clip_with`, whose gradients are clipped with it.
+
+        Args:
+            key: identifies the module between steps. If the key has another module, as after
+                loading, the optimizer's state is reset.
+            module: the module, with gradients.
         """
         own = self._modules.get(key)
         if own is None or own.module is not module:
@@ -188,9 +194,10 @@ class AdamW(Optimizer):
         ]
 
     def torch_state(self) -> "dict[int, dict[str, torch.Tensor]]":
-        """The moments and step counts of all modules updated so far, by the modules' keys.
+        """The moments and step counts of all modules updated so far.
 
-        They are named by the parameter's number: `12.exp_avg`.
+        Returns:
+            for each module's key the values, by the parameter's number and the name: `12.exp_avg`.
         """
         return {
             key: {

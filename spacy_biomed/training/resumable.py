@@ -71,6 +71,7 @@ def train(
     module `random`.
 
     Args:
+        nlp: the initialized pipeline.
         output: folder that gets `model-best` and `model-last`; it is made if needed. The pipelines
             of an earlier run stay until the first evaluation replaces them.
         use_gpu: number of the GPU, which is already the current one; -1 for none.

@@ -71,6 +71,8 @@ def create_taught_corpus(
     Args:
         teachers: trained pipelines, each with at least one component that can teach. The first
             pipeline tokenizes the texts.
+        corpus: folder written by `spacy biomed convert`.
+        texts: unlabelled documents.
         output: folder to write; replaced if it exists.
         sources: paths of the teachers and the texts.
         merge_into: name of the component that every `biomed_ner` of the teachers teaches.

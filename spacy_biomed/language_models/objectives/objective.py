@@ -51,6 +51,7 @@ class Needs:
         teacher_logits: whether it also uses the teacher's distributions, which then needs a
             language-model head.
         hidden_states: none, of the last layer, or of all layers.
+        attentions: whether it uses attention maps.
     """
 
     logits: Literal["none", "masked", "attended"] = "none"
@@ -96,6 +97,7 @@ class Objective(nn.Module):
 
     Attributes:
         student, teacher: the shapes of the two encoders.
+        weights: the weight of each term.
         temperature: of the distributions that `soft_mlm` compares.
         layer_map: for each layer of the student the teacher's that it is compared with.
         layer_weights: of the student's layers; None for 1 each.
@@ -158,12 +160,15 @@ class Objective(nn.Module):
     def forward(
         self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor
     ) -> tuple[Tensor, Terms]:
-        """Compare the outputs of the two encoders for one batch: the weighted sum, and the terms.
+        """Compare the outputs of the two encoders for one batch.
 
         Args:
             attended: (batch, length), false for padding.
             labels: (masked,) the word pieces at the positions chosen by masking, in the batch's
                 order.
+
+        Returns:
+            the weighted sum, and the unweighted terms.
         """
         terms = self.terms(student, teacher, attended.bool(), labels)
         return sum(self.weights[name] * term for name, term in terms.items()), terms

@@ -111,7 +111,11 @@ class BiomedLinker(Described, Pipe):
         self._finders.pop(name, None)
 
     def open(self) -> None:
-        """Open the terminologies, which otherwise the first entity does."""
+        """Open the terminologies, which otherwise the first entity does.
+
+        Raises:
+            BiomedError: if one cannot be opened.
+        """
         for name in self._paths:
             self._get_finder(name)
 

@@ -70,6 +70,7 @@ def calibrate(
     those of which nothing is known are left out.
 
     Args:
+        nlp: the pipeline; any encoder.
         examples: documents with gold mentions, as a corpus reader gives them.
         target_recall: the share of each label's mentions to find, above 0 and at most 1, or such
             shares by label, "*" for all others; None for the components' setting `target_recall`.

@@ -25,6 +25,8 @@ class LabelRecall:
     """What a recall target makes of a label on the development corpus.
 
     Attributes:
+        label: its name.
+        target: the recall to reach.
         offset: what is added to the log odds of its entities.
         gold: number of its gold mentions, of those that tokens can represent.
         recall_before, recall: without and with all offsets, from 0 to 1, as the measure counts; not

@@ -232,7 +232,11 @@ class BiomedQA(EncoderHead):
     def initialize(
         self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None
     ) -> None:
-        """Check that the examples have answers, all in pairs, and size the model."""
+        """Size the model for the encoder.
+
+        Raises:
+            BiomedError: if no example has an answer, or an example with an answer is not a pair.
+        """
         validate_source(get_examples, "BiomedQA.initialize")
         # Checked before training: an error during training would make spaCy save a partial model.
         has_answer = False

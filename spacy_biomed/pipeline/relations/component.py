@@ -260,6 +260,9 @@ class BiomedRelations(RelationHead):
 
         Returns:
             the candidates, and 1.0 for what is true, else 0.0: (candidates, scores).
+
+        Raises:
+            BiomedError: if a label is unknown, or a pair has two that exclude each other.
         """
         candidates: list[Candidate] = []
         gold: list[set[str]] = []

@@ -52,6 +52,7 @@ def score_concepts(
     once for each name.
 
     Args:
+        examples: predicted and reference documents.
         labels: of the component; predicted relations with other labels belong to other components.
         spans_key: the span group with the entities; None for `doc.ents`.
 

@@ -173,7 +173,11 @@ class BiomedDocumentRelations(RelationHead):
         )
 
     def gold(self, examples: Iterable[Example]) -> tuple[list[ConceptPairs], Floats2d]:
-        """The pairs of concepts of each document, and what is true: (pairs, labels and none)."""
+        """The pairs of concepts of each document, and what is true: (pairs, labels and none).
+
+        Raises:
+            BiomedError: if a label is unknown.
+        """
         found, rows = [], [np.zeros((0, len(self.labels) + 1), dtype="float32")]
         for example in examples:
             gold = self._find_gold(example.reference) if len(example.predicted) else None

@@ -36,6 +36,7 @@ def score_relations(
 
     Args:
         labels: of the component; predicted relations with other labels belong to other components.
+        directed: whether the order of the arguments matters.
 
     Returns:
         `relations_micro_p`, `_r`, `_f`, `relations_macro_p`, `_r`, `_f` and `relations_per_type`;

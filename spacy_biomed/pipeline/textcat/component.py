@@ -165,7 +165,13 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
         For exclusive classes it is the mean over annotated documents, else the mean binary
         cross-entropy over annotated labels of documents. The target is the gold value, a teacher's
         probability, or a mixture of the two (Hinton et al. 2015, "Distilling the Knowledge in a
-        Neural Network", at temperature 1). Scores and gradient are (docs, labels).
+        Neural Network", at temperature 1).
+
+        Args:
+            scores: (docs, labels).
+
+        Returns:
+            the loss, and its gradient with respect to the scores.
         """
         xp = self.model.ops.xp
         targets = xp.asarray(np.stack([self._targets(example) for example in examples]))
@@ -207,7 +213,12 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
         Loss for Dense Object Detection", section 3.3).
 
         Args:
+            labels: the labels; by default those of all training examples, sorted.
             positive_label: one of two exclusive labels, whose F1 becomes `cats_score`.
+
+        Raises:
+            BiomedError: if there are no labels, if they do not fit the settings, if a value of an
+                example is invalid, or if the examples do not annotate all labels.
         """
         self.cfg["positive_label"] = positive_label
         super().initialize(get_examples, nlp=nlp, labels=labels)

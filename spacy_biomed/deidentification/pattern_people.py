@@ -62,8 +62,7 @@ class _PeopleFinder(NameFinder):
         for match in find_matches(read_rule("people", "case"), self.plain):
             yield match.start("value"), match.start("value") + len(match["value"].rstrip())
         yield from self._in_items()
-        if self.language == "en":
-            yield from self._at_starts()
+        yield from self._at_starts() if self.language == "en" else self._before_ages()
 
     def find_joined(self, names: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         """Given names after a name and "and", and all names after a title of several people."""
@@ -209,6 +208,30 @@ class _PeopleFinder(NameFinder):
                 yield words[0].start, inverted
             elif len(names) > 1 and self._is_person(names, end):
                 yield words[0].start, end
+
+    def _before_ages(self) -> Iterator[tuple[int, int]]:
+        """A given name with the names after it, ordinary ones too: "rocío fuentes, 45 años"."""
+        ages = list(_form("aged").finditer(self.folded))
+        ends = {end: place for place, (_, end) in enumerate(self.places)} if ages else {}
+        for age in ages:
+            place = ends.get(age.start())
+            words: list[Word] = []
+            while place is not None and len(words) < _MOST_WORDS:
+                word = self.word(place)
+                if not word.known and word.form not in self._particles:
+                    break
+                words.insert(0, word)
+                place = place - 1 if self.joins(place) else None
+            while words and words[0].known != "given":
+                del words[0]
+            if not words:
+                continue
+            is_first = _form("sentence_start").search(
+                self.text, max(words[0].start - 2, 0), words[0].start
+            )
+            is_many = len(words) > 1 or (words[0].shape != "l" and "(" in age[0])
+            if any(word.is_clear() for word in words) or (is_first and is_many):
+                yield words[0].start, words[-1].end
 
     def _is_person(self, names: list[Word], end: int) -> bool:
         """Whether what follows two capitalised words is said of people, or ends a heading."""

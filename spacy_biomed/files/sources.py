@@ -515,16 +515,23 @@ def find_parts(
 
     Raises:
         BiomedError: if there is no such file or folder, its ending is unknown, a table lacks a
-            column, or a folder has both text files and others, or none.
+            column, a folder has both text files and others, or none, or the layout is of CSV and
+            no file is.
     """
     how = Reading(columns, layout.check(), is_copied)
     if path.is_dir():
-        return _open_folder(path, how, kinds)
-    if not path.exists():
+        parts = _open_folder(path, how, kinds)
+    elif not path.exists():
         raise BiomedError(f"{path}: no such file or folder; check the path")
-    if not path.is_file():
+    elif not path.is_file():
         raise BiomedError(f"{path}: not a regular file; give a file or a folder")
-    return [open_part(path, path.name, how, kinds)]
+    else:
+        parts = [open_part(path, path.name, how, kinds)]
+    if not any(isinstance(part, DelimitedFile) for part in parts):
+        for option in ("delimiter", "quoting"):
+            if getattr(layout, option) != getattr(Layout(), option):
+                raise BiomedError(f"{path}: has no .csv or .tsv file; leave out --{option}")
+    return parts
 
 
 def _open_folder(path: Path, how: Reading, kinds: Mapping[str, type[Part]]) -> list[Part]:

@@ -203,11 +203,15 @@ def write_pubtator(shard: AnnotatedShard) -> dict[str, bytes]:
     """Write a file with titles, abstracts and mentions.
 
     The title is the first line of the text. White space of other kinds becomes a space, so offsets
-    stay the same. An entity's `kb_id`, or else its `id`, is the concept.
+    stay the same. An entity's `kb_id`, or else its `id`, is the concept. A document whose id
+    another one of the shard has gets its number too: `7-12`.
     """
     blocks = []
-    for _, item, doc, found in shard.documents:
+    names: set[str] = set()
+    for number, item, doc, found in shard.documents:
         name = re.sub(r"[|\s]", "_", item.id)
+        name = f"{name}-{number}" if name in names else name
+        names.add(name)
         title, _, abstract = doc.text.partition("\n")
         lines = [f"{name}|t|{_one_line(title)}", f"{name}|a|{_one_line(abstract)}"]
         for span in found["entities"]:

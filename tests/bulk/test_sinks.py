@@ -107,6 +107,14 @@ def test_pubtator(annotate):
     assert documents[3].text == "aspirin tab "
 
 
+def test_pubtator_documents_of_one_id_get_a_number(ruler, tmp_path):
+    lines = ['{"id": "7", "text": "a"}', '{"id": "7", "text": "b"}']
+    (tmp_path / "notes.jsonl").write_text("\n".join(lines))
+    annotate_collection(str(ruler), tmp_path / "notes.jsonl", tmp_path / "out.pubtator")
+    documents = read_pubtator(tmp_path / "out.pubtator" / "part-00000.pubtator")
+    assert [(one.id, one.text) for one in documents] == [("7", "a "), ("7-1", "b ")]
+
+
 def test_spacy(annotate):
     output = annotate("out.spacy")
     docs = list(read_docs(output / "part-00000.spacy", Vocab()))

@@ -111,6 +111,16 @@ def test_marks_that_may_belong_to_two_records_are_told(run, tmp_path, command, l
 
 
 @BOTH
+@pytest.mark.parametrize("option", [("--delimiter", ";"), ("--quoting", "none")])
+def test_options_of_csv_are_an_error_elsewhere(run, tmp_path, command, option):
+    (tmp_path / "notes.jsonl").write_text('{"text": "Marta"}\n')
+    result = run(command, "notes.jsonl", output_of(command, "jsonl"), *option)
+    assert error_line(result).startswith(
+        f"notes.jsonl: has no .csv or .tsv file; leave out {option[0]}"
+    )
+
+
+@BOTH
 def test_a_note_of_several_lines_is_not_doubtful(run, tmp_path, command):
     note = '1,"Marta, sin fiebre.\r\n1. aspirina, 2 veces\r\nNa 140, K 4\r\n3, 4 y 5"\r\n'
     (tmp_path / "notes.csv").write_text("id,text\r\n" + note, newline="")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .pattern_forms import find_form, is_eponym
 from .pattern_rules import find_matches, read_rule
 from .plain_text import PlainText
-from .term_lists import LANGUAGES, NameWords, name_words, word_list
+from .term_lists import LANGUAGES, NameWords, is_clinical_term, name_words, word_list
 
 _form = partial(find_form, "people")
 _MAX_PARTICLES = 3
@@ -288,10 +288,19 @@ class NameFinder:
                 return end
         is_given = first.shape == "u" and first.known == "given"
         is_alone = (first.shape == "t" or is_given) and first.is_clear()
-        if is_alone and (_form("does").match(self.folded, first.end) or self._suffers(first)):
+        does = _form("does").match(self.folded, first.end) or self._acts(first)
+        if is_alone and (does or self._suffers(first)):
             return place + 1
+        if first.known == "given" and is_alone and words[-1].shape == "i":
+            return end
         is_joined = first.is_clear() and first.form not in self._names and first.shape in "tu"
         return place + 1 if is_joined and "-" not in first.form else place
+
+    def _acts(self, word: Word) -> bool:
+        """Whether an English sentence begins with a given name: "Denise called the office"."""
+        is_first = _form("sentence_start").search(self.text, max(word.start - 2, 0), word.start)
+        is_name = self.language == "en" and word.known == "given" and is_first is not None
+        return is_name and _form("acts").match(self.folded, word.end) is not None
 
     def _suffers(self, word: Word) -> bool:
         """Whether something happens to somebody: "A Candela le duele"."""
@@ -324,7 +333,20 @@ class NameFinder:
             else:
                 following = range(place + 1, end)
                 is_name = word.shape == "t" and any(self.word(one).known for one in following)
+        if is_title and end == place + 1 and word.known == "given" and self._ends_name(end):
+            end += 1
         return (word.start, self.places[end - 1][1]) if is_name else None
+
+    def _ends_name(self, place: int) -> bool:
+        """Whether a capitalised word after a title and a given name is a surname that is also an
+        ordinary word: "Dr. Alan Wake."
+        """
+        if not self.joins(place) or self.word(place).shape != "t":
+            return False
+        word = self.word(place)
+        is_end = re.compile(r"[.,;:)\n]|\Z").match(self.text, word.end)
+        is_term = is_clinical_term(word.form) or _form("department").fullmatch(word.form)
+        return is_end is not None and not is_term
 
     def _is_spaced(self, word: Word) -> bool:
         """Whether a word has spaces between its letters in the original: "M A R T A"."""

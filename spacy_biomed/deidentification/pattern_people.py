@@ -111,6 +111,7 @@ class _PeopleFinder(NameFinder):
             and len(word.form) > 1
             and not word.is_ordinary
             and not is_clinical_term(word.form)
+            and not _form("department").fullmatch(word.form)
             and (
                 bool(word.known)
                 or not any(word.form in name_words(one).ordinary for one in LANGUAGES)
@@ -206,7 +207,7 @@ class _PeopleFinder(NameFinder):
             end = words[-1].end
             if self.text[end : end + 2] == ", " and (inverted := self._after_comma(end + 2, names)):
                 yield words[0].start, inverted
-            elif len(names) > 1 and self._is_person(names, end):
+            elif self._is_person(names, end):
                 yield words[0].start, end
 
     def _before_ages(self) -> Iterator[tuple[int, int]]:
@@ -234,7 +235,11 @@ class _PeopleFinder(NameFinder):
                 yield words[0].start, words[-1].end
 
     def _is_person(self, names: list[Word], end: int) -> bool:
-        """Whether what follows two capitalised words is said of people, or ends a heading."""
+        """Whether what follows capitalised words is said of people, or ends a heading."""
+        if names[0].is_clear() and _form("in_department").match(self.folded, end):
+            return True
+        if len(names) == 1:
+            return False
         if _form("age").match(self.text, end) or _form("does").match(self.folded, end):
             return True
         if _form("acts").match(self.folded, end):

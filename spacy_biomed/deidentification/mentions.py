@@ -113,13 +113,14 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
     if not any(map(str.isalnum, value)):
         return True
     is_number = not any(map(str.isalpha, value))
-    if kind in NUMBERS or (is_number and kind in ("age", "place")):
-        return is_other_number(text, mention.start) or _is_in_time(text, mention)
-    if kind in EXTENDED and is_term(text, mention.start, mention.end):
-        return True
     before = fold(text[max(mention.start - _FARTHEST, 0) : mention.start])
     is_short = is_number and kind in ("date", "id") and not re.search(r"\d{4}", value)
-    if is_short and _form("score").search(before):
+    if is_short and (_form("score").search(before) or _is_dosage(before, value)):
+        return True
+    if kind in NUMBERS or (is_number and kind in ("age", "place")):
+        is_nothing = kind == "phone" and not re.search(r"[\d@]|\w\.\w", value)
+        return is_nothing or is_other_number(text, mention.start) or _is_in_time(text, mention)
+    if kind in EXTENDED and is_term(text, mention.start, mention.end):
         return True
     if kind == "place" or (kind == "name" and not is_name(fold(value))):
         return is_eponym(text, mention.start) and " " not in value
@@ -137,9 +138,17 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
     return "FAMILIAR" in mention.label and len(value) < 4 and not _form("relative").search(value)
 
 
+def _is_dosage(before: str, value: str) -> bool:
+    """Whether numbers after a drug are those of its doses in a day: "Ventolin 2-2-2"."""
+    word = re.search(r"(\w+) (?:\d{1,2}-)*\Z", before)
+    is_form = re.fullmatch(r"\d{1,2}(?:-\d{1,2}){1,3}", value) is not None
+    return is_form and word is not None and is_clinical_term(word[1])
+
+
 def is_term(text: str, start: int, end: int) -> bool:
     """Whether a mention is a clinical term, perhaps with a number, and no title is before it."""
     value = fold(text[start:end]).strip(" .,;:0123456789")
+    value = re.sub(r" (?:[a-e]|i{1,3}|iv|v)\Z", "", value)
     return (
         bool(value)
         and is_clinical_term(value)
@@ -168,10 +177,10 @@ def _trim_name(plain: PlainText, start: int, end: int, language: str) -> tuple[i
 
 
 def _is_all_ordinary(plain: PlainText, start: int, end: int, language: str) -> bool:
-    """Whether it is several words of clinical texts and no title is before: "Hernia Inguinal"."""
+    """Whether it is words of clinical texts, several or in lower case, and no title is before."""
     words = _WORD.findall(plain.folded, start, end)
     return (
-        len(words) > 1
+        (len(words) > 1 or plain.text[start:end].islower())
         and all(_is_only_ordinary(word, language) for word in words)
         and not _form("title").search(plain.text, max(start - 8, 0), start)
     )

@@ -127,7 +127,7 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
     if kind == "institution":
         # "Cuerpos de Lewy", "ángulo de [Treitz]"
         last = mention.start + value.rfind(" ") + 1
-        is_part = is_eponym(value, last - mention.start)
+        is_part = is_eponym(value, last - mention.start) or is_eponym(text, mention.start)
         is_term_of = is_eponym(text, last) and (is_part or last == mention.start)
         return is_unnamed(value, language) or is_term_of
     if len(value) == 1 and kind == "other" and value.isalpha():

@@ -514,9 +514,9 @@ def find_parts(
         kinds: the class of each ending of a name.
 
     Raises:
-        BiomedError: if there is no such file or folder, its ending is unknown, or a table lacks a
-            column; if a folder has both text files and others, or none; if the layout is of CSV
-            and no file is.
+        BiomedError: if there is no such file or folder, its ending is unknown, a table lacks a
+            column, or a folder has both text files and others, or none. The same happens if the
+            layout names how CSV is written and no file is CSV.
     """
     how = Reading(columns, layout.check(), is_copied)
     if path.is_dir():

@@ -114,12 +114,15 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
         return True
     is_number = not any(map(str.isalpha, value))
     before = fold(text[max(mention.start - _FARTHEST, 0) : mention.start])
-    is_short = is_number and kind in ("date", "id") and not re.search(r"\d{4}", value)
-    if is_short and (_form("score").search(before) or _is_dosage(before, value)):
+    is_short = is_number and kind == "date" and not re.search(r"\d{4}", value)
+    if is_short and _form("score").search(before):
+        return True
+    if kind == "id" and _is_dosage(before, value):
+        return True
+    if kind == "phone" and len(value) < 3 and value.isalpha():
         return True
     if kind in NUMBERS or (is_number and kind in ("age", "place")):
-        is_nothing = kind == "phone" and not re.search(r"[\d@]|\w\.\w", value)
-        return is_nothing or is_other_number(text, mention.start) or _is_in_time(text, mention)
+        return is_other_number(text, mention.start) or _is_in_time(text, mention)
     if kind in EXTENDED and is_term(text, mention.start, mention.end):
         return True
     if kind == "place" or (kind == "name" and not is_name(fold(value))):
@@ -139,10 +142,11 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
 
 
 def _is_dosage(before: str, value: str) -> bool:
-    """Whether numbers after a drug are those of its doses in a day: "Ventolin 2-2-2"."""
-    word = re.search(r"(\w+) (?:\d{1,2}-)*\Z", before)
-    is_form = re.fullmatch(r"\d{1,2}(?:-\d{1,2}){1,3}", value) is not None
-    return is_form and word is not None and is_clinical_term(word[1])
+    """Whether numbers right after a drug are those of its doses in a day: "Ventolin 2-2-2"."""
+    word = re.search(r"(\w+):? (?:\d{1,2}-)*\Z", before)
+    if word is None or not re.fullmatch(r"[1-9]?\d(?:-[1-9]?\d){1,3}", value):
+        return False
+    return is_clinical_term(word[1]) or _form("score").search(word[1]) is not None
 
 
 def is_term(text: str, start: int, end: int) -> bool:

@@ -288,19 +288,23 @@ class NameFinder:
                 return end
         is_given = first.shape == "u" and first.known == "given"
         is_alone = (first.shape == "t" or is_given) and first.is_clear()
-        does = _form("does").match(self.folded, first.end) or self._acts(first)
-        if is_alone and (does or self._suffers(first)):
+        if is_alone and any(is_said(first) for is_said in (self._does, self._acts, self._suffers)):
             return place + 1
-        if first.known == "given" and is_alone and words[-1].shape == "i":
+        if is_alone and first.known == "given" and words[-1].shape == "i":
             return end
         is_joined = first.is_clear() and first.form not in self._names and first.shape in "tu"
         return place + 1 if is_joined and "-" not in first.form else place
 
+    def _does(self, word: Word) -> bool:
+        """Whether a person's doing follows a name: "Candela refiere"."""
+        return _form("does").match(self.folded, word.end) is not None
+
     def _acts(self, word: Word) -> bool:
         """Whether an English sentence begins with a given name: "Denise called the office"."""
+        if self.language != "en" or word.known != "given":
+            return False
         is_first = _form("sentence_start").search(self.text, max(word.start - 2, 0), word.start)
-        is_name = self.language == "en" and word.known == "given" and is_first is not None
-        return is_name and _form("acts").match(self.folded, word.end) is not None
+        return bool(is_first and _form("acts").match(self.folded, word.end))
 
     def _suffers(self, word: Word) -> bool:
         """Whether something happens to somebody: "A Candela le duele"."""

@@ -14,7 +14,7 @@ from .plain_text import LONGEST, PlainText
 from .term_lists import LANGUAGES, is_clinical_term, name_words
 
 _form = partial(find_form, "people")
-# Words of a role and of brackets after it.
+# Words of a role and of brackets after it, and of a name before an age.
 _MOST_WORDS = 4
 # Names after one role.
 _MOST_NAMES = 3
@@ -236,7 +236,9 @@ class _PeopleFinder(NameFinder):
 
     def _is_person(self, names: list[Word], end: int) -> bool:
         """Whether what follows capitalised words is said of people, or ends a heading."""
-        if names[0].is_clear() and _form("in_department").match(self.folded, end):
+        place = self.at.get(end + 2) if self.text.startswith(", ", end) else None
+        is_followed = place is not None and _form("department").fullmatch(self.word(place).form)
+        if is_followed and names[0].is_clear():
             return True
         if len(names) == 1:
             return False

@@ -210,7 +210,8 @@ def write_pubtator(shard: AnnotatedShard) -> dict[str, bytes]:
     names: set[str] = set()
     for number, item, doc, found in shard.documents:
         name = re.sub(r"[|\s]", "_", item.id)
-        name = f"{name}-{number}" if name in names else name
+        while name in names:
+            name = f"{name}-{number}"
         names.add(name)
         title, _, abstract = doc.text.partition("\n")
         lines = [f"{name}|t|{_one_line(title)}", f"{name}|a|{_one_line(abstract)}"]

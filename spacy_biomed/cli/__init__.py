@@ -9,6 +9,7 @@ from spacy.cli import app as spacy_app
 
 from ._shared.bad_input import OneLineGroup
 from .annotate import annotate
+from .average import average
 from .benchmark import benchmark
 from .build import build
 from .calibrate import calibrate
@@ -77,6 +78,7 @@ for command in (
     pretrain,
     distill,
     teach,
+    average,
     compress,
     calibrate,
     benchmark,

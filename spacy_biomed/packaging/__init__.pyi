@@ -1,3 +1,4 @@
+from .averaging import average_pipelines
 from .building import build
 from .calibration import calibrate_pipeline, write_calibration
 from .compression import CompressionReport, compress_pipeline
@@ -12,6 +13,7 @@ __all__ = [
     "CompressionReport",
     "PipelineRecipe",
     "Shipment",
+    "average_pipelines",
     "build",
     "calibrate_pipeline",
     "compress_pipeline",

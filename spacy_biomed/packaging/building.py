@@ -136,7 +136,11 @@ def plan(recipe: PipelineRecipe, output: Path, gpu_id: int = -1) -> Iterator[Com
         yield from _train(
             "students", taught, place, student, {**start, "seed": student.seed}, gpu_id
         )
-        yield from _plan_wheel(recipe, output, name, combined, gpu_id)
+        trained = place / "model-best"
+        if student.source is not None and student.source_share:
+            yield _average(student.source, student.source_share, trained, place / "averaged")
+            trained = place / "averaged"
+        yield from _plan_wheel(recipe, output, name, trained, combined, gpu_id)
 
 
 def ship(pipeline: Path, place: Path) -> None:
@@ -225,13 +229,18 @@ def _train(
     yield _command(step, words, [config, corpus, *before], [place / "model-best"])
 
 
+def _average(source: str, share: float, trained: Path, output: Path) -> Command:
+    options = {"share": [share, round(1 - share, 9)]}
+    words = ["average", output, source, trained, *_spell(options)]
+    return _command("students", words, [Path(source), trained], [output])
+
+
 def _plan_wheel(
-    recipe: PipelineRecipe, output: Path, name: str, combined: Path, gpu_id: int
+    recipe: PipelineRecipe, output: Path, name: str, trained: Path, combined: Path, gpu_id: int
 ) -> Iterator[Command]:
     student = recipe.students[name]
     compressed, pipeline = output / "compressed" / name, output / "pipelines" / name
     metrics, package = output / "metrics" / name, output / "packages" / name
-    trained = output / "students" / name / "model-best"
     yield _compress(student, trained, compressed, combined, student.precision)
     corpora = list(recipe.corpora) if recipe.card.tests is None else recipe.card.tests
     for corpus in (combined.name, *corpora):

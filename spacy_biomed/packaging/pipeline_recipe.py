@@ -117,6 +117,7 @@ class Student(Training):
 
     Attributes:
         source: a trained pipeline that goes on learning, in place of an encoder.
+        source_share: of the source's weights in the mean with those after the training.
         teachers: names of teachers; by default all. Without one it learns from the corpora alone.
         max_loss: largest loss of F1 on the development part, in points.
         unseen_share, target_recall: see `spacy biomed calibrate`.
@@ -125,6 +126,7 @@ class Student(Training):
 
     encoder: str | None = None
     source: str | None = None
+    source_share: Annotated[float, Field(ge=0, lt=1)] = 0
     teachers: list[str] | None = None
     seed: NonNegativeInt = 0
     precision: Literal["int8", "fp32"] = "int8"
@@ -137,6 +139,8 @@ class Student(Training):
     def _is_one_of_both(self) -> Student:
         if (self.encoder is None) == (self.source is None):
             raise ValueError("give a student either an encoder or a source to go on from")
+        if self.source_share and self.source is None:
+            raise ValueError("source_share is for a student that goes on from a source")
         return self
 
 

@@ -197,7 +197,8 @@ def test_students_start_from_a_pipeline_or_learn_from_none(project, tmp_path):
     (tmp_path / "two.cfg").write_text(
         begin
         + '[teachers.before]\npipeline = "assets/en_tiny"\n\n[students]\n\n'
-        + '[students.en_more]\nsource = "assets/en_tiny"\nteachers = ["before"]\nepochs = 2\n\n'
+        + '[students.en_more]\nsource = "assets/en_tiny"\nteachers = ["before"]\nepochs = 2\n'
+        + "source_share = 0.4\n\n"
         + '[students.en_alone]\nencoder = "mine"\nteachers = []\n'
         + end[end.index("\n[card]") :],
         encoding="utf8",
@@ -210,10 +211,17 @@ def test_students_start_from_a_pipeline_or_learn_from_none(project, tmp_path):
         "--source assets/en_tiny --seed 0 --epochs 2"
     )
     assert students[3] == (
+        "biomed average out/students/en_more/averaged assets/en_tiny "
+        "out/students/en_more/model-best --share 0.4 --share 0.6"
+    )
+    compressed = [" ".join(one.words) for one in commands if one.words[1] == "compress"]
+    assert compressed[0].startswith("biomed compress out/students/en_more/averaged out/compressed")
+    assert compressed[2].startswith("biomed compress out/students/en_alone/model-best out/")
+    assert students[4] == (
         "biomed init-config out/corpora/both out/students/en_alone/config.cfg --task ner "
         "--encoder mine --seed 0"
     )
-    assert len(students) == 5
+    assert len(students) == 6
 
 
 @pytest.mark.parametrize(
@@ -228,6 +236,7 @@ def test_students_start_from_a_pipeline_or_learn_from_none(project, tmp_path):
         ('tests = ["disease"]', 'tests = ["diseaze"]', "card.tests has 'diseaze': did you mean"),
         ('name = "both"', 'name = "disease"', "is one of the corpora"),
         ("max_loss = 100", 'source = "x"', "give a student either an encoder or a source"),
+        ("max_loss = 100", "source_share = 0.5", "source_share is for a student that goes on"),
         ("[students.en_tiny]", "[students.tiny]", "tiny"),
         ('name = "both"', "", "corpus.name: is missing"),
     ],

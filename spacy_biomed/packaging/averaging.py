@@ -1,0 +1,117 @@
+"""The mean of the weights of trained pipelines (Wortsman et al. 2022a, "Model soups")."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from spacy.language import Language
+from thinc.api import Model, PyTorchShim
+
+from ..arrays import FloatsXd
+from ..encoders.thinc_shims import get_module
+from ..errors import BiomedError
+from ..files.output_places import check_replaceable
+from ..pipeline.calibrated_head import CalibratedHead
+from ..pipeline.checksums import replacing_pipeline
+from ..pipeline.pipeline_loading import find_trainable, load_pipeline
+from ..pipeline.saved_words import write_pipeline
+from ..training.updating import EXPORTED
+
+MADE_BY = "spacy biomed average"
+
+
+def average_pipelines(
+    pipelines: Sequence[str], output: Path, shares: Sequence[float] = ()
+) -> Language:
+    """Write a pipeline whose weights are the mean of those of pipelines with the same components.
+
+    The first pipeline gives its settings. Its scores and its calibration are dropped.
+
+    Args:
+        pipelines: directories or installed packages, in PyTorch. Where one holds its PyTorch form,
+            that is taken.
+        output: directory to write; replaced if it is there.
+        shares: of each pipeline, with 1 as their sum; by default equal ones.
+
+    Raises:
+        BiomedError: if the shares do not fit, if a pipeline cannot be read, or if components,
+            labels, word pieces or the shapes of weights differ. Nothing is written then.
+    """
+    shares = list(shares) or [1 / len(pipelines)] * len(pipelines)
+    if len(shares) != len(pipelines) or not math.isclose(sum(shares), 1, abs_tol=1e-6):
+        raise BiomedError(
+            f"--share: {len(shares)} shares with {sum(shares):g} as their sum, for "
+            f"{len(pipelines)} pipelines; give one for each, with 1 as their sum"
+        )
+    sources = list(map(find_trainable, pipelines))
+    check_replaceable(output, MADE_BY, sources)
+    mean = _load(sources[0])
+    parts, weights = _list_parts(mean), dict(_list_weights(mean))
+    for weight in weights.values():
+        weight *= shares[0]
+    for source, share in zip(sources[1:], shares[1:], strict=True):
+        nlp = _load(source)
+        others = dict(_list_weights(nlp))
+        shapes = {place: weight.shape for place, weight in weights.items()}
+        other_shapes = {place: other.shape for place, other in others.items()}
+        different = _find_difference(parts | shapes, _list_parts(nlp) | other_shapes)
+        if different is not None:
+            raise BiomedError(
+                f"{source}: not as in {sources[0]}: {different}; only pipelines that were trained "
+                "from the same one, with the same labels, have a mean"
+            )
+        for place, weight in weights.items():
+            weight += share * others[place]
+    mean.meta["performance"] = {}
+    for _, pipe in mean.components:
+        if isinstance(pipe, CalibratedHead):
+            pipe.forget_calibration()
+    with replacing_pipeline(output, MADE_BY, sources) as partial:
+        write_pipeline(mean, partial)
+    return mean
+
+
+def _load(source: str) -> Language:
+    nlp = load_pipeline(source)
+    for name in nlp.pipe_names:
+        if nlp.get_pipe_meta(name).factory == EXPORTED:
+            raise BiomedError(
+                f"{source}: {name} is in ONNX; give the pipeline that it was compressed from"
+            )
+    return nlp
+
+
+def _list_weights(nlp: Language) -> Iterator[tuple[str, FloatsXd]]:
+    """The weights of a pipeline, to be changed in place, and where they are."""
+    for name, pipe in nlp.components:
+        model = getattr(pipe, "model", None)
+        for number, node in enumerate(model.walk() if isinstance(model, Model) else ()):
+            for param in node.param_names:
+                if node.has_param(param):
+                    yield f"{name}: {node.name} {number}, {param}", node.get_param(param)
+            for shim in node.shims:
+                if isinstance(shim, PyTorchShim):
+                    for key, tensor in get_module(shim).state_dict().items():
+                        if tensor.is_floating_point():
+                            yield f"{name}: {key}", tensor.numpy()
+
+
+def _list_parts(nlp: Language) -> dict[str, object]:
+    """What pipelines whose weights have a mean share, by its name."""
+    parts: dict[str, object] = {"the components": nlp.pipe_names}
+    for name, pipe in nlp.components:
+        parts[f"the factory of {name}"] = nlp.get_pipe_meta(name).factory
+        parts[f"the labels of {name}"] = list(getattr(pipe, "labels", ()))
+        model = getattr(pipe, "model", None)
+        for node in model.walk() if isinstance(model, Model) else ():
+            for tokenizer in (getattr(shim, "tokenizer", None) for shim in node.shims):
+                if tokenizer is not None:
+                    parts[f"the word pieces of {name}"] = tokenizer.to_str()
+    return parts
+
+
+def _find_difference(parts: dict[str, object], others: dict[str, object]) -> str | None:
+    """The first part that two pipelines do not share; None if they share all."""
+    return next((name for name in parts | others if parts.get(name) != others.get(name)), None)

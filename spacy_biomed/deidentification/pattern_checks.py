@@ -45,9 +45,13 @@ def is_social_security_number(number: str) -> bool:
 
 
 def _has_digits(match: re.Match[str]) -> bool:
-    """Whether a value has four digits, or two after a name of identifiers that is nothing else."""
+    """Whether a value has four digits, or two after a name of identifiers that is nothing else.
+
+    The words of dictated digits count as digits.
+    """
     fewest = 2 if find_form("identifiers", "certain").match(match[0]) else 4
-    return sum(map(str.isdigit, match["value"])) >= fewest
+    digits = sum(map(str.isdigit, match["value"]))
+    return (digits or len(match["value"].split())) >= fewest
 
 
 def _is_serial(match: re.Match[str]) -> bool:

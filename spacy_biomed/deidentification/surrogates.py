@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from .document_key import DocumentKey
+from .pattern_forms import SHARED, find_form
 from .surrogate_dates import DateShift, draw_shift, find_latest
 from .surrogate_formats import FormatSurrogates
 from .surrogate_names import NameSurrogates
@@ -72,8 +73,8 @@ class Surrogates:
             "name": NameSurrogates(key, language, formats, names),
             "date": DateShift(days, language, day_first, year),
             "birth": DateShift(days, language, day_first, birth_year),
-            "phone": formats,
-            "id": formats,
+            "phone": partial(write_number, formats=formats),
+            "id": partial(write_number, formats=formats),
             "email": formats,
             "url": formats.url,
             "place": places.place,
@@ -90,6 +91,14 @@ class Surrogates:
         """
         make = self._makers.get(kind)
         return None if make is None else make(text)
+
+
+def write_number(text: str, formats: FormatSurrogates) -> str | None:
+    """The surrogate of a telephone or identifier; None if it is in words, as dictated.
+
+    The lengths of other words would tell which digits they were.
+    """
+    return None if find_form(SHARED, "dictated").fullmatch(text) else formats(text)
 
 
 def limit_age(text: str, limit: int) -> str | None:

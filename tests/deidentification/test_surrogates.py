@@ -223,6 +223,15 @@ def test_a_text_without_digits_and_letters_has_no_format():
     assert FormatSurrogates(make_key())("--") is None
 
 
+@pytest.mark.parametrize("kind", ["phone", "id"])
+@pytest.mark.parametrize("text", ["seis doce, treinta y cuatro", "Five-five five", "ocho zeta"])
+def test_dictated_numbers_become_tags(kind, text):
+    """Words of the same lengths would tell which digits they were."""
+    make = Surrogates(make_key(), "es", day_first=True, age_limit=90, names=[], dates=None)
+    assert make(kind, text) is None
+    assert make(kind, "612 345 678") is not None and make(kind, "ana@x.es") is not None
+
+
 def test_a_url_keeps_what_every_url_has():
     surrogate = FormatSurrogates(make_key()).url("https://www.clinic7.org/a")
     assert re.fullmatch(r"https://www\.[a-z]{6}\d\.[a-z]{3}/[a-z]", surrogate)

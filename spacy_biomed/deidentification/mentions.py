@@ -114,7 +114,7 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
         return True
     is_number = not any(map(str.isalpha, value))
     before = fold(text[max(mention.start - _FARTHEST, 0) : mention.start])
-    is_short = is_number and kind == "date" and not re.search(r"\d{4}", value)
+    is_short = is_number and kind == "date" and not re.search(r"\d{4}|\b0\d\D\d+\D|\D0\d\D", value)
     if is_short and _form("score").search(before):
         return True
     if kind == "id" and _is_dosage(before, value):

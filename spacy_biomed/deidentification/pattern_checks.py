@@ -47,11 +47,11 @@ def is_social_security_number(number: str) -> bool:
 def _has_digits(match: re.Match[str]) -> bool:
     """Whether a value has four digits, or two after a name of identifiers that is nothing else.
 
-    The words of dictated digits count as digits.
+    Dictated numbers, which are in words, have enough.
     """
     fewest = 2 if find_form("identifiers", "certain").match(match[0]) else 4
     digits = sum(map(str.isdigit, match["value"]))
-    return (digits or len(match["value"].split())) >= fewest
+    return digits >= fewest or not digits
 
 
 def _is_serial(match: re.Match[str]) -> bool:
@@ -146,7 +146,10 @@ def _is_date(match: re.Match[str], language: str = "") -> bool:
         return False
     if "first" in fields:
         no_date = find_form("dates", "no_date")
-        if "year" not in fields and stands_before(no_date, match.string, match.start()):
+        # "Lantus 12-03-19" is no dose.
+        is_full = "short_year" in fields and "0" in (fields["first"][0], fields["second"][0])
+        has_year = "year" in fields or is_full
+        if not has_year and stands_before(no_date, match.string, match.start()):
             return False
         numbers = int(fields["first"]), int(fields["second"])
         return any(_exists(month, day) for day, month in (numbers, numbers[::-1]))

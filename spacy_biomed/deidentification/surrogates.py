@@ -94,11 +94,11 @@ class Surrogates:
 
 
 def write_number(text: str, formats: FormatSurrogates) -> str | None:
-    """The surrogate of a telephone or identifier; None if it is in words, as dictated.
+    """The surrogate of a telephone or identifier; None if it has number words, as dictated.
 
     The lengths of other words would tell which digits they were.
     """
-    return None if find_form(SHARED, "dictated").fullmatch(text) else formats(text)
+    return None if find_form(SHARED, "dictated").search(text) else formats(text)
 
 
 def limit_age(text: str, limit: int) -> str | None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 from spacy.language import Language
 from thinc.api import Model, PyTorchShim
 
@@ -36,9 +37,12 @@ def average_pipelines(
         shares: of each pipeline, with 1 as their sum; by default equal ones.
 
     Raises:
-        BiomedError: if the shares do not fit, if a pipeline cannot be read, or if components,
-            labels, word pieces or the shapes of weights differ. Nothing is written then.
+        BiomedError: if there are not two pipelines or the shares do not fit, if a pipeline cannot
+            be read or has no weights or some that are not finite, or if components, labels, word
+            pieces, word vectors or the shapes of weights differ. Nothing is written then.
     """
+    if len(pipelines) < 2:
+        raise BiomedError(f"{', '.join(pipelines)}: a mean is of two pipelines; name another one")
     shares = list(shares) or [1 / len(pipelines)] * len(pipelines)
     if len(shares) != len(pipelines) or not math.isclose(sum(shares), 1, abs_tol=1e-6):
         raise BiomedError(
@@ -48,12 +52,12 @@ def average_pipelines(
     sources = list(map(find_trainable, pipelines))
     check_replaceable(output, MADE_BY, sources)
     mean = _load(sources[0])
-    parts, weights = _list_parts(mean), dict(_list_weights(mean))
+    parts, weights = _list_parts(mean), _check_weights(sources[0], mean)
     for weight in weights.values():
         weight *= shares[0]
     for source, share in zip(sources[1:], shares[1:], strict=True):
         nlp = _load(source)
-        others = dict(_list_weights(nlp))
+        others = _check_weights(source, nlp)
         shapes = {place: weight.shape for place, weight in weights.items()}
         other_shapes = {place: other.shape for place, other in others.items()}
         different = _find_difference(parts | shapes, _list_parts(nlp) | other_shapes)
@@ -83,6 +87,17 @@ def _load(source: str) -> Language:
     return nlp
 
 
+def _check_weights(source: str, nlp: Language) -> dict[str, FloatsXd]:
+    """The weights of a pipeline, by where they are; all finite, and at least one."""
+    weights = dict(_list_weights(nlp))
+    if not weights:
+        raise BiomedError(f"{source}: has no weights; name a trained pipeline")
+    for place, weight in weights.items():
+        if not np.isfinite(weight).all():
+            raise BiomedError(f"{source}: {place}: has weights that are no numbers; train it again")
+    return weights
+
+
 def _list_weights(nlp: Language) -> Iterator[tuple[str, FloatsXd]]:
     """The weights of a pipeline, to be changed in place, and where they are."""
     for name, pipe in nlp.components:
@@ -100,7 +115,10 @@ def _list_weights(nlp: Language) -> Iterator[tuple[str, FloatsXd]]:
 
 def _list_parts(nlp: Language) -> dict[str, object]:
     """What pipelines whose weights have a mean share, by its name."""
-    parts: dict[str, object] = {"the components": nlp.pipe_names}
+    parts: dict[str, object] = {
+        "the components": nlp.pipe_names,
+        "the word vectors": hash(nlp.vocab.vectors.to_bytes()),
+    }
     for name, pipe in nlp.components:
         parts[f"the factory of {name}"] = nlp.get_pipe_meta(name).factory
         parts[f"the labels of {name}"] = list(getattr(pipe, "labels", ()))

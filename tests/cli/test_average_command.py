@@ -64,6 +64,24 @@ def test_pipelines_without_a_mean_are_refused(tiny_pipeline, other, tmp_path):
         "average", output, tiny_pipeline, other, *shares
     )
     assert "1 shares" in refuse("average", output, tiny_pipeline, other, "--share", "1")
+    assert "a mean is of two" in refuse("average", output, tiny_pipeline)
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    assert "blank: has no weights" in refuse(
+        "average", output, tmp_path / "blank", tmp_path / "blank"
+    )
+    nlp = spacy.load(tiny_pipeline)
+    nlp.vocab.set_vector("aspirin", np.ones(2, dtype="f"))
+    nlp.to_disk(tmp_path / "vectors")
+    message = refuse("average", output, tiny_pipeline, tmp_path / "vectors")
+    assert "the word vectors" in message
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec")
+    nlp.initialize()
+    place, weight = next(_list_weights(nlp))
+    weight.flat[0] = np.nan
+    nlp.to_disk(tmp_path / "nan")
+    message = refuse("average", output, tmp_path / "nan", tiny_pipeline)
+    assert f"{tmp_path / 'nan'}: {place}: has weights that are no numbers" in message
     run("compress", tiny_pipeline, tmp_path / "onnx", "--precision", "fp32")
     assert "biomed_transformer is in ONNX; give the pipeline that it was" in refuse(
         "average", output, tiny_pipeline, tmp_path / "onnx"

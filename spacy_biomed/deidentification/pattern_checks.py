@@ -146,7 +146,7 @@ def _is_date(match: re.Match[str], language: str = "") -> bool:
         return False
     if "first" in fields:
         no_date = find_form("dates", "no_date")
-        # "Lantus 12-03-19" is no dose.
+        # "Lantus 12-03-19" has a date, not a dose.
         is_full = "short_year" in fields and "0" in (fields["first"][0], fields["second"][0])
         has_year = "year" in fields or is_full
         if not has_year and stands_before(no_date, match.string, match.start()):

@@ -37,9 +37,9 @@ def average_pipelines(
         shares: of each pipeline, with 1 as their sum; by default equal ones.
 
     Raises:
-        BiomedError: if there are not two pipelines or the shares do not fit, if a pipeline cannot
-            be read or has no weights or some that are not finite, or if components, labels, word
-            pieces, word vectors or the shapes of weights differ. Nothing is written then.
+        BiomedError: if pipelines or shares are too few, if a pipeline cannot be read or lacks
+            finite weights, or if components, labels, word pieces, vectors or shapes of weights
+            differ. Nothing is written then.
     """
     if len(pipelines) < 2:
         raise BiomedError(f"{', '.join(pipelines)}: a mean is of two pipelines; name another one")
@@ -94,7 +94,7 @@ def _check_weights(source: str, nlp: Language) -> dict[str, FloatsXd]:
         raise BiomedError(f"{source}: has no weights; name a trained pipeline")
     for place, weight in weights.items():
         if not np.isfinite(weight).all():
-            raise BiomedError(f"{source}: {place}: has weights that are no numbers; train it again")
+            raise BiomedError(f"{source}: {place}: has weights that are not finite; train it again")
     return weights
 
 

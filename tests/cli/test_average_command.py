@@ -81,7 +81,7 @@ def test_pipelines_without_a_mean_are_refused(tiny_pipeline, other, tmp_path):
     weight.flat[0] = np.nan
     nlp.to_disk(tmp_path / "nan")
     message = refuse("average", output, tmp_path / "nan", tiny_pipeline)
-    assert f"{tmp_path / 'nan'}: {place}: has weights that are no numbers" in message
+    assert f"{tmp_path / 'nan'}: {place}: has weights that are not finite" in message
     run("compress", tiny_pipeline, tmp_path / "onnx", "--precision", "fp32")
     assert "biomed_transformer is in ONNX; give the pipeline that it was" in refuse(
         "average", output, tiny_pipeline, tmp_path / "onnx"

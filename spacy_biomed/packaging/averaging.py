@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -108,9 +109,11 @@ def _list_weights(nlp: Language) -> Iterator[tuple[str, FloatsXd]]:
                     yield f"{name}: {node.name} {number}, {param}", node.get_param(param)
             for shim in node.shims:
                 if isinstance(shim, PyTorchShim):
-                    for key, tensor in get_module(shim).state_dict().items():
+                    module = get_module(shim)
+                    # Unlike those of `state_dict`, weights that layers share are there once.
+                    for key, tensor in chain(module.named_parameters(), module.named_buffers()):
                         if tensor.is_floating_point():
-                            yield f"{name}: {key}", tensor.numpy()
+                            yield f"{name}: {key}", tensor.detach().numpy()
 
 
 def _list_parts(nlp: Language) -> dict[str, object]:

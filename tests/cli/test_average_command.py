@@ -1,9 +1,13 @@
 """`spacy biomed average`: the mean of weights, and pipelines that have none."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import spacy
+import torch
 from commands import refuse, run
+from thinc.api import PyTorchWrapper
 
 from spacy_biomed.packaging.averaging import _list_weights
 
@@ -33,6 +37,14 @@ def test_each_weight_is_the_mean_by_the_shares(tiny_pipeline, other, tmp_path):
     for place, weight in mean.items():
         expected = 0.25 * first[place] + 0.75 * second[place]
         np.testing.assert_allclose(weight, expected, rtol=1e-5, atol=1e-6, err_msg=place)
+
+
+def test_weights_that_layers_share_are_listed_once():
+    """They would be multiplied by their share twice."""
+    layer = torch.nn.Linear(2, 2)
+    model = PyTorchWrapper(torch.nn.Sequential(layer, layer))
+    nlp = SimpleNamespace(components=[("head", SimpleNamespace(model=model))])
+    assert [place for place, _ in _list_weights(nlp)] == ["head: 0.weight", "head: 0.bias"]
 
 
 def test_shares_are_equal_and_scores_are_dropped(tiny_pipeline, other, tmp_path):

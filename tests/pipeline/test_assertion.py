@@ -46,12 +46,14 @@ SENTENCES = {
     "Admitted with {}.": (0, 0, 0),
 }
 LABELS = ("is_negated", "is_uncertain", "is_family")
+ENGLISH = spacy.blank("en")
 
 
 def make_doc(text, disease, vocab=None, **assertions):
     """A document with one entity, and what is said of it."""
-    nlp = spacy.blank("en", vocab=vocab or True)
-    doc = nlp.make_doc(text)
+    blank = ENGLISH.make_doc(text)
+    words, spaces = [token.text for token in blank], [bool(token.whitespace_) for token in blank]
+    doc = Doc(vocab or ENGLISH.vocab, words=words, spaces=spaces)
     start = text.index(disease)
     doc.ents = [doc.char_span(start, start + len(disease), "DISEASE")]
     if assertions:

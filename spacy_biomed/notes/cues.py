@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from functools import cache
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 from spacy.strings import get_string_id
@@ -95,7 +96,7 @@ class CueMatcher:
     Args:
         groups: terms by group (`parse_group`). A term may be in several groups.
         own: more terms by group; a term that `groups` has too is only in these groups.
-        tokenize: a function from a term to its words.
+        tokenize: a function from a part of a term, without white space, to its words.
 
     Raises:
         BiomedError: if there is no group of a name.
@@ -113,11 +114,8 @@ class CueMatcher:
             for words, found in _read_terms(terms, tokenize).items():
                 node = self._root
                 for word in words:
-                    node = node.setdefault(get_string_id(word), {})
-                node[_END] = (
-                    [group for group in found if group.kind != "none" and group.forward],
-                    [group for group in found if group.kind != "none" and group.backward],
-                )
+                    node = node.setdefault(word, {})
+                node[_END] = _by_direction(tuple(found))
 
     def find(
         self,
@@ -192,16 +190,32 @@ class CueMatcher:
         return forward, backward
 
 
+@cache
+def _by_direction(groups: tuple[_Group, ...]) -> tuple[tuple[_Group, ...], tuple[_Group, ...]]:
+    """Groups that act forward, and those that act backward."""
+    acting = [group for group in groups if group.kind != "none"]
+    return (
+        tuple(group for group in acting if group.forward),
+        tuple(group for group in acting if group.backward),
+    )
+
+
 def _read_terms(
     groups: Mapping[str, Iterable[str]], tokenize: Callable[[str], list[str]]
-) -> dict[tuple[str, ...], list[_Group]]:
-    """The groups of each term, by its words in each spelling."""
-    read: dict[tuple[str, ...], list[_Group]] = {}
+) -> dict[tuple[int, ...], list[_Group]]:
+    """The groups of each term, by the hashes of its words in each spelling."""
+
+    @cache
+    def spell(part: str) -> list[set[int]]:
+        return [set(map(get_string_id, _spellings(word))) for word in tokenize(part)]
+
+    read: dict[tuple[int, ...], list[_Group]] = {}
     for name, terms in groups.items():
         group = parse_group(name)
         for term in terms:
             for one in _write_apostrophes(expand(term)):
-                for words in product(*map(_spellings, tokenize(one))):
+                # Many terms have few parts; tokenizers divide text at white space first.
+                for words in product(*chain.from_iterable(map(spell, one.split()))):
                     read.setdefault(words, []).append(group)
     return read
 

@@ -1,4 +1,7 @@
-"""Whatever is done to a file, a reader gives documents or says in one line what is wrong."""
+"""Whatever is done to a file, a reader gives documents or says in one line what is wrong.
+
+A tenth of the damaged files is tried; with SPACY_BIOMED_CAMPAIGNS=1 in the environment, all.
+"""
 
 import time
 import warnings
@@ -9,6 +12,7 @@ from random import Random
 import pytest
 import srsly
 from damaged_corpora import SOUND, damage
+from fault_injection import choose_tries
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
@@ -56,7 +60,8 @@ def test_sound_files_are_read(tmp_path, nlp, format):
 @pytest.mark.parametrize("format", SOUND)
 def test_damaged_files_give_documents_or_one_line(tmp_path, nlp, format):
     errors = 0
-    for seed in range(INPUTS):
+    seeds = choose_tries(range(INPUTS), format)
+    for seed in seeds:
         files = damage(SOUND[format], Random(f"{format} {seed}"))
         path = write(tmp_path, files)
         begin = time.process_time()
@@ -72,7 +77,7 @@ def test_damaged_files_give_documents_or_one_line(tmp_path, nlp, format):
         except Exception as error:
             pytest.fail(f"{format} {seed}: {type(error).__name__}: {str(error)[:200]}")
         assert time.process_time() - begin < SECONDS, seed
-    assert 0 < errors < INPUTS  # errors never or always would test little
+    assert 0 < errors < len(seeds)  # errors never or always would test little
 
 
 def test_damaged_corpora_of_spacy_give_documents_or_one_line(tmp_path, nlp):
@@ -85,7 +90,7 @@ def test_damaged_corpora_of_spacy_give_documents_or_one_line(tmp_path, nlp):
         packed.add(doc)
     whole = packed.to_bytes()
     file = tmp_path / "train.spacy"
-    for seed in range(INPUTS):
+    for seed in choose_tries(range(INPUTS), "spacy"):
         file.write_bytes(damage_corpus(whole, Random(seed)))
         begin = time.process_time()
         try:

@@ -3,9 +3,12 @@
 import os
 import tarfile
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from pathlib import Path
 
+import catalogue
 import pytest
+from forked_commands import fork_workers
 from small_encoders import NO_DROPOUT, SMALL, SMALL_DISTILBERT
 
 # Tests run in a process per core, with one thread each. Set before a test imports PyTorch.
@@ -13,6 +16,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Exported encoders run in the same engine everywhere, whichever is faster, except where a test
 # chooses another.
 os.environ["SPACY_BIOMED_ENGINE"] = "onnxruntime"
+
+# A new process takes seconds to import PyTorch.
+fork_workers()
+
+# Registries look through the entry points of all packages for each name, unless they are grouped.
+catalogue.AVAILABLE_ENTRY_POINTS = {
+    group: entry_points(group=group) for group in entry_points().groups
+}
 
 REPOSITORY = Path(__file__).parents[1]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import struct
-import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
+
+from forked_commands import ForkedCommand
 
 COLUMNS, LINES = 80, 24
 INTERRUPT = b"\x03"  # Ctrl-C
@@ -37,15 +38,14 @@ def run_in_terminal(
 
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
-    process = subprocess.Popen(
+    process = ForkedCommand(
         [sys.executable, "-m", "spacy", *map(str, arguments)],
         stdin=its,
         stdout=its,
         stderr=its,
         cwd=cwd,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf8", "TERM": "xterm"},
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        start_new_session=True,
+        env={**os.environ, "TERM": "xterm"},
+        has_terminal=True,
     )
     os.close(its)
     shown = b""

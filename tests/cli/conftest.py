@@ -1,6 +1,5 @@
 """A tiny corpus, encoder and trained pipeline, made once."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import spacy
+from forked_commands import run_command
 
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.training.config import fill_config
@@ -67,14 +67,6 @@ def run_spacy() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run `python -m spacy` with arguments, in a folder of the test's choice."""
 
     def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "spacy", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            encoding="utf8",
-            cwd=cwd,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf8"},
-            check=False,
-        )
+        return run_command([sys.executable, "-m", "spacy", *map(str, arguments)], cwd=cwd)
 
     return run

@@ -32,15 +32,15 @@ def test_spacy_train_in_a_terminal_shows_a_bar_and_saves_what_can_go_on(tiny_con
 
 
 def test_a_training_that_is_interrupted_says_how_to_continue_and_continues(tiny_config, tmp_path):
-    options = ["--vars.max_steps", "150", "--vars.eval_frequency", "5"]
+    options = ["--vars.max_steps", "40", "--vars.eval_frequency", "5"]
     command = ["biomed", "train", tiny_config, "--output", tmp_path / "out", *options]
-    shown = run_in_terminal(*command, interrupt_after="10/150")  # after a checkpoint
+    shown = run_in_terminal(*command, interrupt_after="10/40")  # after a checkpoint
     assert shown.status == 130, shown.text
     assert shown.text.splitlines()[-1] == CONTINUE
     assert "Traceback" not in shown.text
     shown = run_in_terminal(*command)
     assert shown.status == 0, shown.text
-    assert "Continuing after step" in shown.text and "/150 [" in shown.text
+    assert "Continuing after step" in shown.text and "/40 [" in shown.text
     nlp = spacy.load(tmp_path / "out" / "model-best")
     assert nlp.resume_training().learn_rate == 0
 

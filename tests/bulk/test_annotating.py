@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 import spacy
 from fault_injection import Fault, in_mount_namespace, mount, snapshot
+from forked_commands import ForkedCommand
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
@@ -275,7 +276,7 @@ def test_a_process_that_is_killed_continues_to_the_same_bytes(ruler, tmp_path):
     settings = BulkSettings(shard_size=10)
     annotate_collection(str(ruler), tmp_path / "notes.jsonl", tmp_path / "whole", settings)
     command = [sys.executable, "-m", "spacy", "biomed", *arguments(ruler)[:-1], "10"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    process = ForkedCommand(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
     finished = tmp_path / "out" / "_finished.jsonl"
     while process.poll() is None and not finished.exists():
         time.sleep(0.01)

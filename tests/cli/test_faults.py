@@ -38,6 +38,7 @@ from fault_injection import (
     temporary,
     without_temporary,
 )
+from forked_commands import ForkedCommand
 from multitask_corpora import convert_tasks, write_small_template
 from pretraining_recipes import write_recipe, write_text
 from spacy.util import load_config
@@ -665,16 +666,15 @@ def test_of_two_trainings_into_one_folder_one_goes_on_and_the_other_says_so(
         os.mkfifo(place / name)
     (place / "hold.py").write_text(HOLD)
     arguments = ["biomed", *strings(known.case.new)]
-    with subprocess.Popen(
+    first = ForkedCommand(
         [sys.executable, "-m", "spacy", *arguments, "--code", "hold.py"],
         cwd=place,
         stdout=subprocess.DEVNULL,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf8"},
-    ) as first:
-        (place / "reached").read_bytes()
-        second = run_spacy(*arguments, cwd=place)
-        (place / "leave").write_bytes(b"")
-        assert first.wait() == 0
+    )
+    (place / "reached").read_bytes()
+    second = run_spacy(*arguments, cwd=place)
+    (place / "leave").write_bytes(b"")
+    assert first.wait() == 0
     assert second.returncode == 1
     line = second.stderr.splitlines()[-1]
     assert line == "✘ out: another process is writing it; wait, or name another output"

@@ -1,6 +1,5 @@
 """`spacy biomed train`: killed and given again, it ends as `spacy train` that was not."""
 
-import os
 import re
 import signal
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 import srsly
 from commands import call, error_line, refuse, run
+from forked_commands import ForkedCommand
 from spacy.util import dict_to_dot
 
 from spacy_biomed.files.output_places import MARKER
@@ -42,20 +42,13 @@ def kill_after_a_checkpoint(config: Path, output: Path) -> None:
     checkpoint = output / "checkpoint" / "training.safetensors"
     before = checkpoint.stat().st_mtime_ns if checkpoint.is_file() else 0
     command = [sys.executable, "-m", "spacy", "biomed", "train", config, "-o", output, *OPTIONS]
-    process = subprocess.Popen(
-        list(map(str, command)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf8"},
-    )
+    process = ForkedCommand(command, stdout=subprocess.DEVNULL)
     while process.poll() is None:
         if checkpoint.is_file() and checkpoint.stat().st_mtime_ns > before:
-            process.send_signal(signal.SIGKILL)
+            process.kill()
             break
         time.sleep(0.005)
-    printed, _ = process.communicate()
-    assert process.returncode == -signal.SIGKILL, printed
+    assert process.wait() == -signal.SIGKILL
     assert checkpoint.is_file()
 
 

@@ -31,10 +31,10 @@ def prepare_corpora(
         progress: called with the folder of each corpus before it is converted.
 
     Raises:
-        BiomedError: as `download_corpus` and `convert_corpus` do, after the last corpus; a line for
-            each that failed.
+        BiomedError: as `download_corpus` and `convert_corpus` do for the first corpus that failed,
+            after the last corpus, with the names of the others that failed.
     """
-    failures = []
+    failures: dict[str, BiomedError] = {}
     for name, section in study.corpora.items():
         entry = None
         with suppress(BiomedError):
@@ -55,9 +55,11 @@ def prepare_corpora(
                     progress(output / fold)
                     convert_corpus(entry.name, source / fold, output / fold)
             except BiomedError as error:
-                failures.append(str(error))
+                failures.setdefault(entry.name, error)
     if failures:
-        raise BiomedError("\n".join(failures))
+        (_, error), *others = failures.items()
+        too = f"; {', '.join(name for name, _ in others)} failed too" if others else ""
+        raise BiomedError(f"{error}{too}") from error
 
 
 def _are_there(entry: CorpusEntry, source: Path) -> bool:

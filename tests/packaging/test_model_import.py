@@ -106,7 +106,8 @@ def test_a_text_classifier_gives_the_probabilities_of_transformers(
     nlp = in_fp32(import_model(str(path)))
     assert nlp.get_pipe("biomed_textcat").cfg["exclusive"] == problem.startswith("single")
     classify = pipeline_of(path, "text-classification", top_k=None)
-    for doc, expected in zip(nlp.pipe(sentences), classify(sentences), strict=True):
+    some = sentences[:200]
+    for doc, expected in zip(nlp.pipe(some), classify(some), strict=True):
         assert doc.cats == pytest.approx(
             {each["label"]: each["score"] for each in expected}, abs=1e-5
         )

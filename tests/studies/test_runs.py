@@ -185,13 +185,13 @@ def test_published_folds_are_prepared_each(read, tmp_path):
 
 
 def test_what_cannot_be_prepared_keeps_no_other_corpus_from_it(read, tmp_path):
-    for corpus in ("gad", "bc5cdr"):
+    for corpus in ("gad", "bc5cdr", "cantemist"):
         (tmp_path / "assets" / corpus).mkdir(parents=True)
     lines = "@GENE$ in @DISEASE$ .\t1\n" * 20
     for part in ("train", "dev", "test"):
         (tmp_path / "assets" / "gad" / f"{part}.tsv").write_text(lines)
-    text = STUDY.replace("[corpora.drugs]", "[corpora.bc5cdr]\n[corpora.gad]")
-    with pytest.raises(BiomedError, match="bc5cdr"):
+    text = STUDY.replace("[corpora.drugs]", "[corpora.bc5cdr]\n[corpora.gad]\n[corpora.cantemist]")
+    with pytest.raises(BiomedError, match="bc5cdr.*; cantemist failed too$"):
         prepare_corpora(read(text=text), tmp_path / "corpus", tmp_path / "assets")
     assert (tmp_path / "corpus" / "gad" / "train.spacy").is_file()
     assert not (tmp_path / "corpus" / "bc5cdr").exists()

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spacy.language import Language
+from spacy.util import minibatch
 
 from ..files.compression import require_pyarrow
 from ..files.sources import Columns, Item, plan_shards
 from ..formats.findings import find_layers
 from ..formats.inputs import find_parts
 from ..formats.tables import FoundTables
-from .shards import AnnotatedRows, batch_items, learn_words
+from .shards import AnnotatedRows, learn_words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,7 +113,7 @@ def _read(
         for shard in plan_shards(parts, size):
             yield parts[shard.part].load_rows(shard)
         return
-    yield from batch_items((_to_item(number, given) for number, given in enumerate(source)), size)
+    yield from minibatch((_to_item(number, given) for number, given in enumerate(source)), size)
 
 
 def _to_item(number: int, given: object) -> Item:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from hashlib import sha256
-from itertools import islice
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
@@ -204,13 +203,6 @@ def learn_words(nlp: Language, items: list[Item]) -> None:
             break
         with suppress(Exception):  # is told when the text is annotated
             nlp.make_doc(item.text)
-
-
-def batch_items(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Split rows into lists of `size`, the last with what is left."""
-    remaining = iter(items)
-    while batch := list(islice(remaining, size)):
-        yield batch
 
 
 def _annotate(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from spacy.language import Language
 from ..deidentification.encoded_text import find_encodings, repair
 from ..deidentification.pattern_matches import PATTERN_LANGUAGES
 from ..errors import BiomedError, suggest
-from ..files.sources import Item, Part, Shard
+from ..files.sources import Item, Part
 from ..pipeline.deidentify import BiomedDeidentifier, add_deidentifier, find_deidentifier
 from ..pipeline.phi_patterns import add_patterns, remove_patterns
 from .text_documents import MADE_BY
@@ -71,7 +70,9 @@ class Deidentification:
 
     def read(self, part: Part) -> Part:
         """The part whose texts are to be de-identified: decoded, if that is asked for."""
-        return RepairedTexts(part) if self.repair else part
+        if self.repair:
+            part.change = _repair
+        return part
 
     def describe(self, nlp: Language) -> dict[str, object]:
         """The settings that the result depends on; nothing that tells the secret."""
@@ -86,35 +87,12 @@ class Deidentification:
         }
 
 
-class RepairedTexts(Part):
-    """A part with texts as `encoded_text.repair` decodes them; those that it cannot are errors."""
-
-    def __init__(self, part: Part):
-        self._part, self.can_seek = part, part.can_seek
-        super().__init__(part.path, part.name, part.how)
-
-    def find_offsets(self) -> Iterator[int]:
-        return self._part.find_offsets()
-
-    def read_from(self, offset: int, row: int) -> Iterator[Item]:
-        for item in self._part.read_from(offset, row):
-            text = repair(item.text)
-            if found := find_encodings(text):
-                yield Item(item.id, error=f"still looks encoded ({found[0]}) with --repair")
-            else:
-                yield item._replace(text=text)
-
-    def find_state(self) -> str:
-        return self._part.find_state()
-
-    def check_same(self, shard: Shard | None = None) -> None:
-        self._part.check_same(shard)
-
-    def checksum(self) -> str:
-        return self._part.checksum()
-
-    def place(self, row: int) -> str:
-        return self._part.place(row)
+def _repair(item: Item) -> Item:
+    """The item with its text decoded; an error if it still looks encoded."""
+    text = repair(item.text)
+    if found := find_encodings(text):
+        return Item(item.id, error=f"still looks encoded ({found[0]}) with --repair")
+    return item._replace(text=text)
 
 
 def read_secret(path: Path) -> str:

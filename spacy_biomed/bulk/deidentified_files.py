@@ -132,7 +132,7 @@ def check_texts(part: Part, is_any_allowed: bool) -> tuple[int, int]:
     """
     total, capitals = 0, 0
     found: list[tuple[str, str]] = []
-    for row, item in enumerate(part.read_from(0, 0)):
+    for row, item in enumerate(part.read_changed()):
         total += 1
         capitals += is_in_capitals(item.text)
         if not is_any_allowed:
@@ -235,7 +235,7 @@ def _combine(
     part: Part, found: Iterable[tuple[int, str, list]]
 ) -> Iterator[tuple[Item, Deidentified]]:
     """The documents that did not fail, in order."""
-    items = enumerate(part.read_from(0, 0))
+    items = enumerate(part.read_changed())
     for number, text_hash, replaced in found:
         item = next((item for row, item in items if row == number), None)
         # Offsets in another text would leave names in it.

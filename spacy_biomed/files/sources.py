@@ -11,7 +11,7 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from hashlib import sha256
 from itertools import islice
@@ -137,9 +137,11 @@ class Part(ABC):
         how: how it is read.
         name: the path within the input; the name of the input itself if it is one part.
         state: see `find_state`, when it was found.
+        change: what is made of each row that is read; None for the row itself.
     """
 
     can_seek = False
+    change: Callable[[Item], Item] | None = None
 
     def __init__(self, path: Path, name: str, how: Reading):
         self.path, self.name, self.how = path, name, how
@@ -155,6 +157,11 @@ class Part(ABC):
     def read_from(self, offset: int, row: int) -> Iterator[Item]:
         """Read all rows from an offset on, which is that of a row."""
 
+    def read_changed(self, offset: int = 0, row: int = 0) -> Iterator[Item]:
+        """What `change` makes of the rows; arguments are as in `read_from`."""
+        items = self.read_from(offset, row)
+        return items if self.change is None else map(self.change, items)
+
     def read(self, shard: Shard) -> Iterator[Item]:
         """Read the rows of a shard.
 
@@ -162,7 +169,7 @@ class Part(ABC):
         """
         is_behind = self._stream is None or shard.row < self._row
         if is_behind or (self.can_seek and shard.row != self._row):
-            self._stream = self.read_from(shard.offset, shard.row)
+            self._stream = self.read_changed(shard.offset, shard.row)
             self._row = shard.row
         assert self._stream is not None
         for _ in islice(self._stream, shard.row - self._row):

@@ -134,8 +134,9 @@ def annotate_collection(
                 run.check_input(work.states)
                 check_no_others(output, finished)
             write_results(output, finished)
-            if run.format == "parquet":
-                _explain_parquet(output)
+            # It stops readers of the whole folder, which would mix its tables.
+            if run.format == "parquet" and not (output / EXPLANATION).exists():
+                write_part(output, EXPLANATION, _READ_A_TABLE.encode())
     counts = sum((Counter(one.counts) for one in finished.values()), Counter[str]())
     failed = [error for number in sorted(finished) for error in finished[number].errors]
     return BulkReport(counts, failed, len(manifest.shards), continued, uncalibrated)
@@ -283,17 +284,12 @@ def _keeping_finished(output: Path, finished: dict[int, FinishedShard]) -> Itera
         raise
 
 
-def _explain_parquet(output: Path) -> None:
-    """Write a file that stops readers of the whole folder, which would mix its tables."""
-    if not (output / EXPLANATION).exists():
-        write_part(output, EXPLANATION, _READ_A_TABLE.encode())
-
-
 def _find_threads(output: Path, settings: BulkSettings) -> int:
     """The number of threads of each process, which is that of the run to be continued."""
     recorded = read_settings(output).get("threads")
     if "OMP_NUM_THREADS" not in os.environ:
-        return recorded or (default_threads() if _is_alone(settings) else 1)
+        is_alone = settings.engine == "local" and settings.n_process in (None, 1)
+        return recorded or (default_threads() if is_alone else 1)
     threads = default_threads()
     if recorded not in (None, threads):
         raise BiomedError(
@@ -301,11 +297,6 @@ def _find_threads(output: Path, settings: BulkSettings) -> int:
             f"bytes may differ; set OMP_NUM_THREADS to {recorded}, or name another output"
         )
     return threads
-
-
-def _is_alone(settings: BulkSettings) -> bool:
-    """Whether one process is to annotate everything."""
-    return settings.engine == "local" and settings.n_process in (None, 1)
 
 
 class _Watch:

@@ -88,7 +88,23 @@ class ShardWorker:
         Raises:
             BiomedError: if this process does not find the same input, pipeline and output.
         """
-        self._annotator = _open(work)
+        if hash_manifest(work.output) != work.manifest:
+            raise BiomedError(
+                f"{work.output}: another process does not find the run there that was begun; put "
+                "the output on a file system that all of them share"
+            )
+        parts = find_input(work.source, work.settings, work.deidentification)
+        if find_states(parts) != work.states:
+            raise parts[0].has_changed()
+        nlp = load(work.pipeline, work.settings, work.deidentification)
+        described = describe_pipeline(nlp)
+        changed = [name for name in described if described[name] != work.described.get(name)]
+        if changed:
+            raise BiomedError(
+                f"{work.pipeline}: another process has other values of the pipeline "
+                f"({', '.join(changed)}); install the same pipeline and packages on all machines"
+            )
+        self._annotator = work.open_output(nlp, parts)
 
     def annotate(self, number: int, shard: Shard) -> FinishedShard:
         """Annotate a shard.
@@ -103,26 +119,6 @@ class ShardWorker:
             raise
         except Exception as error:
             raise RuntimeError(explain_failure(error)) from None
-
-
-def _open(work: ShardWork) -> ShardAnnotator:
-    if hash_manifest(work.output) != work.manifest:
-        raise BiomedError(
-            f"{work.output}: another process does not find the run there that was begun; put the "
-            "output on a file system that all of them share"
-        )
-    parts = find_input(work.source, work.settings, work.deidentification)
-    if find_states(parts) != work.states:
-        raise parts[0].has_changed()
-    nlp = load(work.pipeline, work.settings, work.deidentification)
-    described = describe_pipeline(nlp)
-    changed = [name for name in described if described[name] != work.described.get(name)]
-    if changed:
-        raise BiomedError(
-            f"{work.pipeline}: another process has other values of the pipeline "
-            f"({', '.join(changed)}); install the same pipeline and packages on all machines"
-        )
-    return work.open_output(nlp, parts)
 
 
 def find_input(

@@ -58,10 +58,8 @@ def annotate(
     """Annotate many documents, with constant memory.
 
     Args:
-        nlp: the pipeline.
         source: file or folder, as for `spacy biomed annotate`; or texts, or pairs of identifier and
             text. The identifier of a text is its number, from 0.
-        text_column, id_column: columns of a file.
         rows: documents of a batch that is yielded, which begins a new one at the end of a file.
         batch_size: documents that the pipeline reads together; by default its own.
         min_confidence: entities of a lower confidence are left out, from 0 to 1.

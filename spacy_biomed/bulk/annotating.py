@@ -108,7 +108,6 @@ def annotate_collection(
         pipeline: installed package or pipeline directory.
         source: file or folder to annotate (`find_parts`).
         output: folder to write; the ending of its name says the format (`find_output`).
-        settings: how to annotate.
         on_progress: called after each batch; with several processes, after each shard.
         deidentification: how to de-identify; then the parts of the output have only what replaces
             the mentions, whatever its ending.

@@ -162,7 +162,6 @@ def deidentify_files(
     Args:
         pipeline: installed package or pipeline directory.
         part: the documents (`DeidentifiedFiles.read`).
-        key: of the vault.
         names: key from which files get new names; None to keep theirs.
         on_progress: as in `annotate_collection`.
 

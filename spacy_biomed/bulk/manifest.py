@@ -87,8 +87,6 @@ def open_manifest(
     If the output has no part, the run starts again.
 
     Args:
-        output: the output folder.
-        parts: of the input.
         states: of the parts by name, before they were read.
         pipeline: see `describe_pipeline`.
         settings: everything else that the output depends on, with `shard_size`.

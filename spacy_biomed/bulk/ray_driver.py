@@ -67,8 +67,6 @@ class _Team:
     """The workers, which are actors of Ray. Each does one shard at a time.
 
     Args:
-        work: what to do.
-        workers: number of workers.
         environment: variables for them, besides those that an output depends on.
     """
 

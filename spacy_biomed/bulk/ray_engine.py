@@ -54,10 +54,8 @@ def annotate_on_ray(
     its own before Ray is imported, and ends without an exception if the processes of Ray do.
 
     Args:
-        work: what to do.
         unfinished: the shards by number, ascending.
         on_shard: called after each shard with its rows and words.
-        settings: where Ray runs.
 
     Raises:
         BiomedError: if Ray is not installed or cannot be reached, if a worker cannot read the input

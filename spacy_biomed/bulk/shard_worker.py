@@ -38,10 +38,6 @@ class ShardWork:
     Attributes:
         pipeline: installed package or pipeline directory.
         source, output: file or folder to annotate, and output folder.
-        settings: how the collection is annotated.
-        format: of the output.
-        batch_size: documents of a batch.
-        threads: of each process.
         states: the state of each part of the input by its name.
         described: see `describe_pipeline`.
         manifest: SHA-256 of the manifest in the output.

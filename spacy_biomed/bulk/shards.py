@@ -36,11 +36,6 @@ class ShardAnnotator:
     The pipeline is in a memory zone until `close`.
 
     Args:
-        nlp: the pipeline.
-        parts: of the input.
-        output: the output folder.
-        format: of the output.
-        batch_size: documents of a batch.
         min_confidence: entities of a lower confidence are left out.
         options: further fields of each `AnnotatedShard`.
         max_seconds: see `annotate_items`.
@@ -81,8 +76,6 @@ class ShardAnnotator:
         """Annotate a shard and write its files.
 
         Args:
-            number: of the shard.
-            shard: its rows.
             on_batch: called after each batch with its rows and words.
 
         Raises:
@@ -138,10 +131,7 @@ class AnnotatedRows:
 
     Args:
         nlp: the pipeline, in a memory zone.
-        items: the rows.
         first: number of the first row in the input.
-        batch_size: documents of a batch.
-        layers: layers that the pipeline writes.
         on_batch: called after each batch with its rows and words.
         min_confidence: entities of a lower confidence are left out.
         max_seconds: see `annotate_items`.
@@ -232,9 +222,6 @@ def annotate_items(
     Each document is yielded at once, while the encoder reads the next.
 
     Args:
-        nlp: the pipeline.
-        items: the texts.
-        batch_size: documents of a batch.
         max_seconds: time for a batch and, if that is too short, for each of its texts.
 
     Yields:

@@ -41,8 +41,6 @@ class PipelineFigures:
     Attributes:
         pipeline: directory or package.
         documents, words: number of texts, and of their tokens by the pipeline's tokenizer.
-        batch_size: batch size of `nlp.pipe`.
-        components: names of the pipeline's components.
         engines: the library that runs each exported encoder, by the component's name.
         disk_bytes: size of its directory.
         peak_bytes: peak resident size of the process that annotated the texts; None if unknown.
@@ -81,7 +79,6 @@ class Measure:
     Attributes:
         name: key in JSON.
         title, unit: for tables.
-        more_is_better: whether a larger value is better.
         values: returns all measured values, in words or documents per second, seconds or bytes.
         scale: factor that converts a value to the unit.
         percentile: percentile of the values that is the figure; by default the median.
@@ -160,7 +157,6 @@ def measure_pipelines(
     Args:
         pipelines: directories or installed packages.
         texts: texts to annotate, once as a warm-up, then `repeats` times.
-        repeats: number of repeats of each measurement.
         threads: number of threads of each library; by default as set in the environment.
         batch_size: batch size of `nlp.pipe`; by default the setting of each pipeline.
         code: Python file with what the pipelines need.

@@ -24,7 +24,6 @@ class Leakage:
     """Counts of the gold mentions of a label.
 
     Attributes:
-        mentions: all mentions.
         leaked: mentions that can be read in part in the new text at their position.
         kept: mentions that stay on purpose, such as ages below the limit. They are not leaked.
         by_chance: mentions whose random surrogate shares a word with them. They are not leaked,
@@ -39,13 +38,7 @@ class Leakage:
 
 @dataclass(slots=True)
 class LeakageReport:
-    """The leakage of a corpus.
-
-    Attributes:
-        labels: label to its counts.
-        documents: number of documents.
-        leaking_documents: number of documents with a leaked mention.
-    """
+    """The leakage of a corpus."""
 
     labels: dict[str, Leakage] = field(default_factory=dict)
     documents: int = 0

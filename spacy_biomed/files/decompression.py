@@ -44,10 +44,6 @@ def max_line() -> int:
 def open_bounded(path: Path, decompress: Callable[[BinaryIO], _Readable]) -> BinaryIO:
     """Open a compressed file for reading, with constant memory.
 
-    Args:
-        path: the file.
-        decompress: opens the decompressed stream of a file.
-
     Raises:
         BiomedError: while reading, if the content so far is more than `max_ratio()` times as large
             as the part of the file that was read, and more than 4 MiB.
@@ -63,13 +59,7 @@ def open_bounded(path: Path, decompress: Callable[[BinaryIO], _Readable]) -> Bin
 
 
 class _BoundedStream(io.RawIOBase):
-    """The content of a compressed file, with a check of its size.
-
-    Attributes:
-        path: path of the file, for messages.
-        file: the compressed file.
-        stream: its decompressed content.
-    """
+    """The content of a compressed file, with a check of its size."""
 
     def __init__(self, path: Path, file: BinaryIO, stream: _Readable):
         self.path, self.file, self.stream = path, file, stream
@@ -100,10 +90,6 @@ class _BoundedStream(io.RawIOBase):
 def check_deflated(content: bytes, path: Path) -> None:
     """Check the decompressed size of zlib data. Other data are not checked.
 
-    Args:
-        content: the compressed data.
-        path: the source of the data, for the message.
-
     Raises:
         BiomedError: if the size is more than `max_ratio()` times larger, and more than 4 MiB.
     """
@@ -120,8 +106,6 @@ def check_ratio(compressed: int, size: int, path: Path, ratio: int | None = None
 
     Args:
         compressed, size: number of bytes before and after decompression.
-        path: the source of the data, for the message.
-        ratio: maximum ratio; by default `max_ratio()`.
 
     Raises:
         BiomedError: if `size` is more than `ratio` times `compressed`, and more than 4 MiB.

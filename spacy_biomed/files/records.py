@@ -103,8 +103,6 @@ def read_text_lines(path: Path, layout: Layout = Layout(), offset: int = 0) -> I
     """Yield the lines of a file without their ends, LF or CRLF.
 
     Args:
-        path: the file, compressed or not.
-        layout: how it is written.
         offset: where to begin, which is where a line does.
 
     Raises:
@@ -204,7 +202,6 @@ def read_delimited(
     like any other.
 
     Args:
-        path, layout: see `read_text_lines`.
         names: of the columns (`read_header`).
         offset: where to begin, which is where a record does.
 

@@ -515,8 +515,6 @@ def find_parts(
     Args:
         path: a file of one of the kinds, or a folder of such files, or of text files that are a
             document each.
-        columns: of the documents.
-        layout: of text files.
         is_copied: see `Reading`.
         kinds: the class of each ending of a name.
 

@@ -206,7 +206,6 @@ def clean_corpus(
             file is found at once.
         output: text file to write, with the sentences of a document joined by a space; compressed
             if the name ends in .gz, .xz or .zst. The report is written next to it (`report_path`).
-        settings: how to clean.
         text_field: field of JSON lines, or column of Parquet files, with the text.
         layout: encoding of text files, and how CSV is written.
         workers: number of processes that split and filter; the result does not depend on it.

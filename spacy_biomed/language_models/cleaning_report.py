@@ -40,8 +40,6 @@ class CleaningSettings:
 
     Attributes:
         lang: code of the language to keep.
-        thresholds: of noisy sentences, and of the language identification.
-        near_duplicates: how to find near duplicates of documents.
     """
 
     lang: str

@@ -160,10 +160,8 @@ def train(
     """Train, then write the best weights of the run, its log and its model card.
 
     Args:
-        trainer, tokenizer: of the run.
         made: a sentence about the origin of the encoder, for the model card.
         directory: an empty directory to write to; None in processes other than the main process.
-        console: where to show progress; None for nowhere.
 
     Returns:
         the result; None in processes other than the main process.

@@ -62,7 +62,6 @@ def create_smaller(
     All other settings (activation, dropout, positions) are the teacher's.
 
     Args:
-        layers, width, heads: number of layers, width of hidden states, attention heads of a layer.
         feed_forward: inner width of the feed-forward layers; four times `width` by default.
 
     Raises:

@@ -83,7 +83,6 @@ def sample_documents(paths: Sequence[Path], words: int, *, seed: int = 0) -> Ite
         paths: see `read_documents`.
         words: minimum total number of words, separated by white space. Documents are drawn until
             they have this number, or all documents if the text has fewer words.
-        seed: changes the choice.
 
     Raises:
         BiomedError: as in `read_documents`.

@@ -95,7 +95,6 @@ class CueMatcher:
     Args:
         groups: terms by group (`parse_group`). A term may be in several groups.
         own: more terms by group; a term that `groups` has too is only in these groups.
-        tokenize: a function from a term to its words.
 
     Raises:
         BiomedError: if there is no group of a name.

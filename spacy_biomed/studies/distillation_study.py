@@ -81,8 +81,6 @@ def make_students(
         recipe: the student, text, packing, masking and training of all students; for the settings
             of the objectives see `plan_students`.
         output: folder for the students' encoder directories.
-        objectives: names of `OBJECTIVES`.
-        console: where each training shows its progress.
         progress: called with the name of each student before its training.
 
     Returns:

@@ -45,7 +45,6 @@ def draw_scatter(title: str, vertical: str, panels: Sequence[tuple[str, Sequence
     """Draw panels of dots next to each other.
 
     Args:
-        title: title of the diagram.
         vertical: title of the vertical axis, which all panels share.
         panels: title of the horizontal axis, which starts at 0, and the dots. Dots with the same
             name have the same colour in all panels.
@@ -121,7 +120,6 @@ def draw_scores(title: str, groups: Mapping[str, Sequence[ScoredRow]]) -> str:
     """Draw groups of scores, a line for each, one group below the other.
 
     Args:
-        title: title of the diagram.
         groups: rows by the name of the group. Rows with the same name have the same colour.
 
     Returns:

@@ -25,7 +25,6 @@ def write_cut_corpus(
     others for training.
 
     Args:
-        folder: of the converted corpus.
         output: folder to write to; it is made if needed.
         folds: number of folds; None for the parts as they are.
         fold: number of the fold, from 0.

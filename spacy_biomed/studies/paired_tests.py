@@ -54,9 +54,6 @@ def compare_tallies(
     Args:
         first, second: the documents' contributions with each seed, in the same order of documents.
         metric: ending of the score's name, such as "f".
-        resamples: number of permutations and of bootstrap samples.
-        level: of the confidence interval.
-        seed: of the resampling.
 
     Returns:
         None if the score is not made of documents' contributions, or there are fewer than two

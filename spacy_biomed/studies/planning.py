@@ -141,8 +141,6 @@ def plan_study(study: Study, corpora_dir: Path, *, allow_missing: bool = False) 
     """Check all that a study names, and list its runs.
 
     Args:
-        study: the study.
-        corpora_dir: folder of the converted corpora.
         allow_missing: whether to leave out the cells of missing corpora and encoders.
 
     Raises:

@@ -167,9 +167,7 @@ def make_runs(
     """Make runs that are not finished; those that start from another come after it.
 
     Args:
-        runs: to make.
         output: folder of the study, which this process has locked.
-        jobs: number of processes.
         gpus: numbers of GPUs, which the processes take in turn; none for the CPU.
         progress: called with each run when it is finished.
 
@@ -302,8 +300,6 @@ def write_random_encoder(encoder: str, output: Path, seed: int) -> None:
 
     Args:
         encoder: as in `load_pretrained`.
-        output: directory to write; replaced if it exists.
-        seed: seed of the weights.
     """
     import torch
 
@@ -404,8 +400,6 @@ def score_part(
 
     Args:
         is_joint: whether the pipeline has a head for each corpus, by its name.
-        name: of the corpus.
-        path: a .spacy file.
 
     Returns:
         the head's scores, 0 to 1, by the endings of their names, such as "f"; and what each

@@ -35,8 +35,6 @@ def run_study(
     whose settings, corpus, encoder or version of the package have changed is made again.
 
     Args:
-        study: the study.
-        plan: of `plan_study`.
         output: folder of the study, which this process has locked.
         corpora_dir: folder of the converted corpora.
         jobs, gpus: as in `make_runs`.

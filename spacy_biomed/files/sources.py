@@ -303,12 +303,19 @@ class JsonLines(RecordFile):
         return read_objects(self.path, self.how.layout, offset)
 
     def find_offsets(self) -> Iterator[int]:
-        fields = _NamedFields(self.path, self.how)
+        """Yield the offset of each row, and check that objects have the fields that are named."""
+        missing, has_objects = self.how.named_columns(), False
         with reading(self.path):
             for record in self.records():
-                fields.see(record.value)
+                if isinstance(record.value, dict):
+                    has_objects = True
+                    missing = {n: option for n, option in missing.items() if n not in record.value}
                 yield record.offset
-        fields.check()
+        # Fields of other names may be personal.
+        for name, option in missing.items() if has_objects else ():
+            raise BiomedError(
+                f"{self.path}: no object has a field {name}; name another with {option}"
+            )
 
 
 class JsonList(JsonLines):
@@ -485,10 +492,6 @@ class TextFolder(Part):
             return b""
 
 
-class Unread(TextFolder):
-    """What is in a folder of tables and cannot be read, a row each."""
-
-
 # The classes of files by the ending of their names.
 TABLES: dict[str, type[RecordFile]] = {
     ".jsonl": JsonLines,
@@ -557,7 +560,8 @@ def _open_folder(path: Path, how: Reading, kinds: Mapping[str, type[Part]]) -> l
         return [TextFolder(path, path.name, how, found)]
     unread = [file for file in found if file.error]
     parts = [open_part(path / name, name, how, kinds) for name, error in found if not error]
-    return [*parts, Unread(path, ".", how, unread)] if unread else parts
+    # What cannot be read is a part too, with a row for each.
+    return [*parts, TextFolder(path, ".", how, unread)] if unread else parts
 
 
 def _leave_out_hidden(found: list[FoundFile], kinds: Mapping[str, type[Part]]) -> list[FoundFile]:
@@ -707,26 +711,6 @@ def _check_columns(path: Path, how: Reading, found: list[str]) -> None:
                 option = "--text-column, or the character between fields with --delimiter"
             raise BiomedError(
                 f"{path}: no column {name}, but {show_names(found)}; name it with {option}"
-            )
-
-
-class _NamedFields:
-    """Finds fields that no object of a file has; their other names may be personal."""
-
-    def __init__(self, path: Path, how: Reading):
-        self._path, self._missing = path, how.named_columns()
-        self._has_objects = False
-
-    def see(self, value: object) -> None:
-        if isinstance(value, dict):
-            self._has_objects = True
-            for name in [name for name in self._missing if name in value]:
-                del self._missing[name]
-
-    def check(self) -> None:
-        for name, option in self._missing.items() if self._has_objects else ():
-            raise BiomedError(
-                f"{self._path}: no object has a field {name}; name another with {option}"
             )
 
 

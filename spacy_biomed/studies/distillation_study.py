@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from ..language_models.objectives import OBJECTIVES, Shape
 from ..language_models.packed_sequences import fingerprint
 from ..language_models.pretraining import pretrain
 from ..language_models.recipe import Existing, Output, PretrainingRecipe
-from .trainings import Progress, create_digest, read_result
+from .runs import create_digest, read_result
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -70,7 +70,7 @@ def make_students(
     objectives: Sequence[str] = tuple(OBJECTIVES),
     *,
     console: Console | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[str], None] = lambda name: None,
 ) -> dict[str, Path]:
     """Train the recipe's student with each objective, and with masked language modelling only.
 
@@ -92,8 +92,7 @@ def make_students(
     students = plan_students(recipe, output, objectives)
     for student in students:
         if not student.is_trained:
-            if progress is not None:
-                progress(student.name)
+            progress(student.name)
             student.train(console)
     return {student.name: student.directory for student in students}
 

@@ -391,10 +391,3 @@ def list_needs(study: Study, corpora_dir: Path) -> tuple[dict[str, bool], dict[s
     }
     names = (row.encoder.removeprefix(RANDOM) for row in study.rows.values())
     return corpora, {name: is_on_disk(name) for name in dict.fromkeys(names)}
-
-
-def describe_settings(trial: Trial) -> str:
-    """The setting of a trial in words; "" if it is the template's."""
-    rate = f"rate {trial.learn_rate:g}" if trial.learn_rate is not None else ""
-    size = f"batches of {trial.batch_size}" if trial.batch_size is not None else ""
-    return ", ".join(filter(None, (rate, size)))

@@ -134,18 +134,22 @@ class Run:
     def describe(self) -> str:
         """Its settings in a few words, without paths."""
         cut = [f"fold {one.fold + 1}" for one in self.corpora.values() if one.folds]
-        rate = [] if self.learn_rate is None else [f"rate {self.learn_rate:g}"]
-        size = [] if self.batch_size is None else [f"batches of {self.batch_size}"]
         is_random = self.encoder.startswith(RANDOM)
         words = [
             ("random " if is_random else "") + Path(self.encoder).name,
             " + ".join(self.corpora),
-            *rate,
-            *size,
+            describe_settings(self.learn_rate, self.batch_size),
             f"seed {self.seed}",
             *cut,
         ]
-        return ", ".join(words)
+        return ", ".join(filter(None, words))
+
+
+def describe_settings(learn_rate: float | None, batch_size: int | None) -> str:
+    """A setting of the grid in words; "" if it is the template's."""
+    rate = f"rate {learn_rate:g}" if learn_rate is not None else ""
+    size = f"batches of {batch_size}" if batch_size is not None else ""
+    return ", ".join(filter(None, (rate, size)))
 
 
 def find_result(output: Path, run: Run) -> dict[str, Any] | None:
@@ -154,6 +158,19 @@ def find_result(output: Path, run: Run) -> dict[str, Any] | None:
     if not path.is_file() or (run.keep and not (output / PIPELINES / run.digest).is_dir()):
         return None
     return json.loads(path.read_text(encoding="utf8"))
+
+
+def create_digest(*parts: str) -> str:
+    """A hash of everything that determines a result."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def read_result(path: Path, digest: str) -> dict[str, Any] | None:
+    """What a training or measurement left; None if nothing, or of another digest."""
+    if not path.is_file():
+        return None
+    content = json.loads(path.read_text(encoding="utf8"))
+    return content if content["run"] == digest else None
 
 
 def make_runs(

@@ -12,9 +12,8 @@ from ..formats.inputs import read_texts
 from .planning import Plan, find_folder
 from .report import write_report
 from .results import Results, collect_results
-from .runs import PIPELINES, Run, make_runs
+from .runs import PIPELINES, Run, create_digest, make_runs, read_result
 from .study_config import Study
-from .trainings import create_digest, read_result
 
 SPEEDS = "speeds.json"
 

@@ -30,6 +30,7 @@ from tokenizers import Encoding
 from ..arrays import Ints1d
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..errors import BiomedError
+from ..files.digests import hash_file
 from ..files.outputs import replacing_directory
 from .recipe import TrainingRecipe
 from .text_sources import find_files, read_documents
@@ -140,11 +141,7 @@ def hash_text(paths: list[Path]) -> bytes:
 @cache
 def _hash_file(path: Path, size: int, changed: int) -> bytes:
     """A hash of a file's content; size and time of change are part of the cache's key."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(2**20):
-            digest.update(block)
-    return digest.digest()
+    return bytes.fromhex(hash_file(path))
 
 
 def set_aside(documents: Iterable[str], count: int, seed: int) -> tuple[Iterator[str], list[str]]:

@@ -142,14 +142,7 @@ def annotate_collection(
 
 
 class _Run:
-    """What `annotate_collection` is given, and what follows from it.
-
-    Attributes:
-        format: of the output.
-        made_by: the command.
-        meanings: what labels mean.
-        parts: of the input.
-    """
+    """What `annotate_collection` is given, and what follows from it."""
 
     def __init__(
         self,

@@ -197,11 +197,7 @@ def measure_first_sentence(
     environment: dict[str, str],
     code: str | None = None,
 ) -> tuple[float, float]:
-    """Start a process, load a pipeline in it and annotate a sentence.
-
-    Returns:
-        seconds of `spacy.load`, and seconds from the process's start to the annotation.
-    """
+    """Seconds of `spacy.load` in a new process, and from its start to an annotated sentence."""
     with start_worker(MEASURES_PIPELINE, environment) as worker:
         load_seconds = worker.ask("load", pipeline=pipeline, text=SENTENCE, code=code)
         return load_seconds, time.perf_counter() - worker.started

@@ -72,7 +72,6 @@ class Item(NamedTuple):
 
     Attributes:
         id: identifier; file and row if it cannot be read.
-        text: the text.
         error: why the row cannot be read, without its text; "" for a document.
         patient: what documents have in common that share surrogates; "" for nothing.
         fields: the columns that are kept.
@@ -89,8 +88,6 @@ class Reading(NamedTuple):
     """How an input is read.
 
     Attributes:
-        columns: of the documents.
-        layout: of text files.
         is_copied: whether the documents are written again in the form of the input. Then they are
             known by their place, and a blank line of a text is a document too.
         text_option: what names the column of the text, for messages.
@@ -133,8 +130,6 @@ class Part(ABC):
     """A file of the input, or its folder of text files.
 
     Attributes:
-        path: the file or folder.
-        how: how it is read.
         name: the path within the input; the name of the input itself if it is one part.
         state: see `find_state`, when it was found.
         change: what is made of each row that is read; None for the row itself.

@@ -212,9 +212,6 @@ def clean_corpus(
         on_progress: called with the number of documents done and the total, at the start and after
             each document.
 
-    Returns:
-        the report, as it was written.
-
     Raises:
         BiomedError: if a source cannot be read, the output cannot be written, the place of the
             report has another file, the language is unknown, a package is not installed, or nothing

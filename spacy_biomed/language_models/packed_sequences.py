@@ -96,14 +96,11 @@ def prepare_text(
     cache: Path,
     progress: Progress = lambda count: None,
 ) -> tuple[PackedText, PackedText]:
-    """Read, tokenize and pack a recipe's text, or reuse the result of an earlier run.
+    """Pack a recipe's training and validation text, or reuse the result of an earlier run.
 
     Args:
         cache: directory with a subdirectory for each combination of text, tokenizer and packing.
         progress: called with the number of documents tokenized since the last call.
-
-    Returns:
-        the training text and the validation text.
     """
     place = cache / fingerprint(recipe, tokenizer)
     if not (place / _SIGN).is_file():

@@ -164,11 +164,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def counting(what: str, unit: str, console: Console | None) -> Iterator[Callable[[int], None]]:
-    """Show a count during a task of unknown length within the context, in a terminal.
-
-    Yields:
-        a function to call with the increase of the count.
-    """
+    """Show a count during a task of unknown length, in a terminal; yield a function that adds."""
     with _make_bar(
         console,
         TextColumn("{task.description}", markup=False),

@@ -50,7 +50,6 @@ class RunReport:
     """The result of a run.
 
     Attributes:
-        output: the encoder directory.
         step, steps: step with the best weights, and number of steps.
         loss, perplexity: of these weights on the validation text; the perplexity is None if the
             loss is an objective without distributions.

@@ -157,7 +157,6 @@ class SentenceFilter:
 
     Attributes:
         lang: code of the language, for its stop words.
-        thresholds: thresholds of the rules.
 
     Raises:
         BiomedError: if spaCy does not know the language.

@@ -130,9 +130,6 @@ class CueMatcher:
             words: hashes of the words in small letters.
             sentences: the number of each word's sentence, ascending.
             mentions: first word and end (exclusive) of each, in order of their first words.
-
-        Returns:
-            the categories of each mention.
         """
         # The end is a place too: a mention of white space alone may be there, in no sentence.
         sentences = [*sentences, -1]

@@ -36,7 +36,6 @@ class Student:
 
     Attributes:
         name: the name of its objective, or `NO_DISTILLATION`.
-        recipe: the recipe of its training.
         digest: a hash of everything that determines its weights.
     """
 

@@ -30,7 +30,6 @@ class PairedTest:
         difference: of the first from the second, 0 to 1.
         low, high: confidence interval of the difference, by the percentiles of a paired bootstrap.
         p_value: two-sided, of the permutation test.
-        documents: number of documents.
     """
 
     difference: float

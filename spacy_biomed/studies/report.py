@@ -54,14 +54,10 @@ class Table(NamedTuple):
 
 
 def write_report(results: Results, output: Path, speeds: dict[str, Any] | None = None) -> str:
-    """Write all files of the report.
+    """Write all files of the report; return the table in Markdown.
 
     Args:
-        output: existing folder to write to.
         speeds: measurements of pipelines in JSON, by row.
-
-    Returns:
-        the table in Markdown.
     """
     about = results.study.study
     published = find_table(about.paper, about.table or "") if about.paper else None

@@ -88,7 +88,6 @@ class Run:
     Attributes:
         corpora: what it learns, by name.
         is_joint: whether it has a head for each corpus, by its name.
-        encoder: as in a study's row.
         encoder_digest: a hash of the encoder's directory; "" of others.
         template: as in `fill_config`, and its text.
         schedule, epochs, learn_rate, batch_size, seed: as in `create_multitask_config`.

@@ -128,14 +128,8 @@ def parse_object(text: str) -> tuple[dict[str, object] | None, str]:
     """Parse a JSON object; return it, or why the text cannot be parsed as an object."""
     try:
         value = parse_json(text)
-    except json.JSONDecodeError as error:
-        where = f"{error.msg.removesuffix(' at')} at character {error.colno}"
-        return None, f"not JSON ({where}); put an object on each line"
-    except RecursionError:
-        return None, "not JSON (nested too deeply); put an object on each line"
-    except ValueError as error:  # of a number with too many digits, or of a field that is repeated
-        many = "not JSON (a number of too many digits); put an object on each line"
-        return None, str(error) if str(error) == TWICE else many
+    except (ValueError, RecursionError) as error:
+        return None, explain_json(error, "put an object on each line")
     if not isinstance(value, dict):
         return None, "JSON, but no object; put an object on each line"
     return value, ""
@@ -147,6 +141,18 @@ TWICE = "two fields of an object have one name: rename one, or remove it"
 def parse_json(text: str) -> Any:
     """Parse JSON; raise ValueError if two fields of an object have one name."""
     return json.loads(text, object_pairs_hook=_make_object)
+
+
+def explain_json(error: Exception, advice: str) -> str:
+    """Why `parse_json` failed, without the content, and what to do."""
+    if str(error) == TWICE:
+        return TWICE
+    reason = "a number of too many digits"
+    if isinstance(error, json.JSONDecodeError):
+        reason = f"{error.msg.removesuffix(' at')} at character {error.colno}"
+    elif isinstance(error, RecursionError):
+        reason = "nested too deeply"
+    return f"not JSON ({reason}); {advice}"
 
 
 def _make_object(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -37,6 +37,7 @@ from .records import (
     Record,
     check_text,
     decode,
+    explain_json,
     parse_json,
     read_delimited,
     read_header,
@@ -327,19 +328,15 @@ class JsonList(JsonLines):
         """The values of the list."""
         ending = self.path.suffix.lower()
         with reading(self.path), open_binary(self.path, "rb", ending) as file:
-            text, error = decode(file.read(), self.how.layout)
-            if error:
-                raise BiomedError(f"{self.path}: {error}")
+            text, damage = decode(file.read(), self.how.layout)
+            if damage:
+                raise BiomedError(f"{self.path}: {damage}")
             try:
-                rows = parse_json(text)
-            except json.JSONDecodeError as problem:
-                where = f"{self.path}:{problem.lineno}"
-                raise BiomedError(f"{where}: not JSON ({problem.msg}); mend the file") from None
-            except RecursionError:
-                raise BiomedError(f"{self.path}: JSON that is nested too deeply") from None
-            except ValueError as problem:
-                raise BiomedError(f"{self.path}: {problem}") from None
-        return rows
+                return parse_json(text)
+            except (ValueError, RecursionError) as error:
+                where = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+                problem = explain_json(error, "mend the file")
+                raise BiomedError(f"{self.path}{where}: {problem}") from None
 
     @staticmethod
     def has_list(path: Path) -> bool:

@@ -1,8 +1,10 @@
-"""What `spacy biomed deidentify` asks of the engine that annotates collections."""
+"""What `spacy biomed deidentify` asks of the engine of `annotate`, and the parts it writes."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 
 from spacy.language import Language
@@ -11,6 +13,8 @@ from ..deidentification.encoded_text import find_encodings, repair
 from ..deidentification.pattern_matches import PATTERN_LANGUAGES
 from ..errors import BiomedError, suggest
 from ..files.sources import Item, Part
+from ..formats.findings import AnnotatedShard
+from ..formats.registry import Format
 from ..pipeline.deidentify import BiomedDeidentifier, add_deidentifier, find_deidentifier
 from ..pipeline.phi_patterns import add_patterns, remove_patterns
 from .text_documents import MADE_BY
@@ -106,3 +110,30 @@ def read_secret(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"
         raise BiomedError(f"{path}: the secret cannot be read ({reason}); check the file") from None
+
+
+def hash_text(text: str) -> str:
+    """The hash that tells whether offsets belong to a text."""
+    return blake2b(text.encode("utf8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def write_replacements(shard: AnnotatedShard) -> dict[str, bytes]:
+    """Write a line for each document, with what replaces its mentions and nothing of its text.
+
+    It has the document's number, a hash of its text, and offsets in it, label and replacement of
+    each mention, in text order.
+    """
+    lines = []
+    for number, item, doc, _ in shard.documents:
+        deidentified = doc._.deidentified
+        if deidentified is None:
+            raise BiomedError(
+                f"{item.id}: no component has looked for mentions: give a pipeline that does, or "
+                "the component's spans_key"
+            )
+        rows = [(one.start, one.end, one.label, one.text) for one in deidentified.replacements]
+        lines.append(json.dumps([number, hash_text(item.text), rows], ensure_ascii=False) + "\n")
+    return {f"{shard.name}.jsonl": "".join(lines).encode()}
+
+
+REPLACEMENTS = Format(write=write_replacements)

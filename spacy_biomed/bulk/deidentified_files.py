@@ -22,10 +22,9 @@ from ..files.outputs import remove_directory, replacing_file
 from ..files.sources import Item, Part, is_text, printable
 from ..normalization import is_in_capitals
 from .annotating import BulkSettings, Progress, annotate_collection
-from .deidentification import DEIDENTIFIED_BY, Deidentification
+from .deidentification import DEIDENTIFIED_BY, Deidentification, hash_text
 from .failed_documents import check_failed, check_list, write_failed
 from .manifest import FINISHED
-from .replacements import hash_text
 from .text_documents import check_same_format, find_texts, writing_texts
 
 

@@ -15,9 +15,8 @@ from ..formats.inputs import find_parts
 from ..formats.registry import get_format
 from ..pipeline.pipeline_loading import load_pipeline
 from .bulk_settings import BulkSettings
-from .deidentification import Deidentification
+from .deidentification import REPLACEMENTS, Deidentification
 from .manifest import MANIFEST, FinishedShard, describe_pipeline
-from .replacements import REPLACEMENTS
 from .shards import ShardAnnotator, explain_failure
 
 # Times that a shard is begun, if the process that annotates it dies.

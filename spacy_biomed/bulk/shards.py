@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from traceback import extract_tb
@@ -30,34 +31,31 @@ REMEMBERED_CHARACTERS = 5_000_000
 LEARNED_CHARACTERS = 500_000
 
 
+@dataclass(eq=False)
 class ShardAnnotator:
     """Annotates and writes single shards.
 
     The pipeline is in a memory zone until `close`.
 
-    Args:
+    Attributes:
         min_confidence: entities of a lower confidence are left out.
         options: further fields of each `AnnotatedShard`.
         max_seconds: see `annotate_items`.
     """
 
-    def __init__(
-        self,
-        nlp: Language,
-        parts: list[Part],
-        output: Path,
-        format: Format,
-        batch_size: int,
-        min_confidence: float = 0.0,
-        options: Mapping[str, Any] | None = None,
-        max_seconds: float = DEFAULT_SECONDS,
-    ):
-        self.max_seconds = max_seconds
-        self.nlp, self.parts, self.output = nlp, parts, output
-        self.format, self.batch_size = format, batch_size
-        self.min_confidence, self._options = min_confidence, options or {}
-        self.layers = find_layers(nlp)
-        self._pipeline = f"{nlp.meta['lang']}_{nlp.meta['name']} {nlp.meta['version']}"
+    nlp: Language
+    parts: list[Part]
+    output: Path
+    format: Format
+    batch_size: int
+    min_confidence: float = 0.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    max_seconds: float = DEFAULT_SECONDS
+
+    def __post_init__(self) -> None:
+        meta = self.nlp.meta
+        self.layers = find_layers(self.nlp)
+        self._pipeline = f"{meta['lang']}_{meta['name']} {meta['version']}"
         self._has_learned = False
         self._zone = ExitStack()
         self._characters = REMEMBERED_CHARACTERS  # since the zone began; there is none yet
@@ -103,12 +101,7 @@ class ShardAnnotator:
         assert self.format.write is not None  # `find_output` has looked
         files = self.format.write(
             AnnotatedShard(
-                documents,
-                self.layers,
-                documents.counts,
-                name,
-                self._pipeline,
-                **self._options,
+                documents, self.layers, documents.counts, name, self._pipeline, **self.options
             )
         )
         counts, errors = dict(documents.counts), documents.errors

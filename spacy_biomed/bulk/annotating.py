@@ -295,10 +295,7 @@ class _Watch:
     """Counts what is done, and stops a run with too many errors."""
 
     def __init__(
-        self,
-        manifest: Manifest,
-        finished: dict[int, FinishedShard],
-        on_progress: Progress | None,
+        self, manifest: Manifest, finished: dict[int, FinishedShard], on_progress: Progress | None
     ):
         self._on_progress = on_progress
         self._total = sum(shard.rows for shard in manifest.shards)

@@ -193,9 +193,7 @@ def count_parts(pipelines: int, repeats: int) -> int:
 
 
 def measure_first_sentence(
-    pipeline: str,
-    environment: dict[str, str],
-    code: str | None = None,
+    pipeline: str, environment: dict[str, str], code: str | None = None
 ) -> tuple[float, float]:
     """Seconds of `spacy.load` in a new process, and from its start to an annotated sentence."""
     with start_worker(MEASURES_PIPELINE, environment) as worker:

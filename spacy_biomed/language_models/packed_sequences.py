@@ -235,10 +235,7 @@ def _cut(ends: Ints1d) -> bytes:
 
 
 def _prepare(
-    recipe: TrainingRecipe,
-    tokenizer: WordPieceTokenizer,
-    directory: Path,
-    progress: Progress,
+    recipe: TrainingRecipe, tokenizer: WordPieceTokenizer, directory: Path, progress: Progress
 ) -> None:
     text, settings = recipe.text, recipe.packing.model_dump()
     documents: Iterable[str] = read_documents(text.paths, text_field=text.field)

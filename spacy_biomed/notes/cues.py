@@ -119,10 +119,7 @@ class CueMatcher:
                 )
 
     def find(
-        self,
-        words: Sequence[int],
-        sentences: Sequence[int],
-        mentions: Sequence[tuple[int, int]],
+        self, words: Sequence[int], sentences: Sequence[int], mentions: Sequence[tuple[int, int]]
     ) -> list[set[str]]:
         """Find the categories of mentions.
 

@@ -123,11 +123,7 @@ def _find_wrapped(
 
 
 def _goes_on(
-    line: str,
-    following: str,
-    always: Collection[str],
-    open_words: Collection[str],
-    is_full: bool,
+    line: str, following: str, always: Collection[str], open_words: Collection[str], is_full: bool
 ) -> bool:
     """Whether a line goes on in the following one; see `find_sentence_starts`."""
     last = line.rsplit(None, 1)[-1].lower()

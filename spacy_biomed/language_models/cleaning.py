@@ -217,7 +217,10 @@ def clean_corpus(
             report has another file, the language is unknown, a package is not installed, or nothing
             is left. Then nothing is written.
     """
-    _check_kind(output)
+    if find_kind(output.name, TEXTS) is None:
+        raise BiomedError(
+            f"{output}: the output is text; let the name end in .txt, .txt.gz, .txt.xz or .txt.zst"
+        )
     paths = [path for source in sources for path in source.paths]
     check_output(output, paths)
     _check_report(report_path(output))
@@ -308,10 +311,3 @@ class _SiftWorker:
 
     def sift(self, texts: list[str]) -> list[Candidate]:
         return [self._sifter.sift(text) for text in texts]
-
-
-def _check_kind(output: Path) -> None:
-    if find_kind(output.name, TEXTS) is None:
-        raise BiomedError(
-            f"{output}: the output is text; let the name end in .txt, .txt.gz, .txt.xz or .txt.zst"
-        )

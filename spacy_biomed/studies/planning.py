@@ -382,12 +382,7 @@ def _digest_encoder(encoder: str) -> str:
 
 def list_needs(study: Study, corpora_dir: Path) -> tuple[dict[str, bool], dict[str, bool]]:
     """The corpora and the encoders that a study needs, and whether each is on this machine."""
-    corpora = {
-        name: all(
-            (place / "corpus.json").is_file()
-            for place in _list_folders(find_folder(study, name, corpora_dir), section)
-        )
-        for name, section in study.corpora.items()
-    }
+    missing = find_missing_corpora(study, corpora_dir)
+    corpora = {name: f"corpora.{name}" not in missing for name in study.corpora}
     names = (row.encoder.removeprefix(RANDOM) for row in study.rows.values())
     return corpora, {name: is_on_disk(name) for name in dict.fromkeys(names)}

@@ -125,11 +125,18 @@ def annotate_collection(
             manifest, work = run.begin(nlp)
             finished = read_finished(output, len(manifest.shards))
             continued = len(finished)
+            unfinished = [(n, one) for n, one in enumerate(manifest.shards) if n not in finished]
             watch = _Watch(manifest, finished, on_progress)
-            engine = run.choose_engine(work, nlp, len(manifest.shards) - continued)
+            engine = run.choose_engine(work, nlp, len(unfinished))
             del nlp  # else it stays in memory beside those of several processes
             with _keeping_finished(output, finished):
-                _annotate_shards(engine, work, manifest, finished, watch, run.settings.max_errors)
+                with closing(engine(work, unfinished, watch.advance)) as done:
+                    watch.check(output, run.settings.max_errors)
+                    for one in done:
+                        record_finished(output, one)
+                        finished[one.shard] = one
+                        watch.errors += len(one.errors)
+                        watch.check(output, run.settings.max_errors)
                 run.check_input(work.states)
                 check_no_others(output, finished)
             write_results(output, finished)
@@ -241,26 +248,6 @@ def _annotate_here(annotator: ShardAnnotator) -> Engine:
                 yield annotator.annotate(number, shard, on_batch)
 
     return annotate
-
-
-def _annotate_shards(
-    engine: Engine,
-    work: ShardWork,
-    manifest: Manifest,
-    finished: dict[int, FinishedShard],
-    watch: _Watch,
-    max_errors: int | None,
-) -> None:
-    """Annotate the shards that are not finished, and record each."""
-    unfinished = [(n, shard) for n, shard in enumerate(manifest.shards) if n not in finished]
-    output = work.output
-    with closing(engine(work, unfinished, watch.advance)) as done:
-        watch.check(output, max_errors)
-        for one in done:
-            record_finished(output, one)
-            finished[one.shard] = one
-            watch.errors += len(one.errors)
-            watch.check(output, max_errors)
 
 
 @contextmanager

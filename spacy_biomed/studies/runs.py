@@ -199,33 +199,22 @@ def make_runs(
             make_run(run, output, gpus[0] if gpus else -1)
             progress(run)
     else:
-        for stage in filter(None, (first, then)):
-            _make_in_processes(stage, output, jobs, gpus, progress)
+        openings = cycle({"gpu": gpu, "jobs": jobs} for gpu in gpus or [-1])
+        with ProcessPool(f"{__name__}:_RunWorker", jobs, openings, keep_errors=False) as pool:
+            for stage in (first, then):
+                made = {pool.submit("make", run=run, output=output): run for run in stage}
+                try:
+                    for future in as_completed(made):
+                        future.result()
+                        progress(made[future])
+                except WorkerFailed as error:
+                    if error.kind:
+                        raise
+                    raise BiomedError(
+                        "the process of a training was killed, as when memory runs out; give the "
+                        "same command again, with fewer --jobs: it resumes"
+                    ) from error
     shutil.rmtree(output / TRAININGS, ignore_errors=True)  # empty folders
-
-
-def _make_in_processes(
-    runs: Sequence[Run],
-    output: Path,
-    jobs: int,
-    gpus: Sequence[int],
-    progress: Callable[[Run], None],
-) -> None:
-    openings = cycle({"gpu": gpu, "jobs": jobs} for gpu in gpus or [-1])
-    name = f"{__name__}:_RunWorker"
-    with ProcessPool(name, jobs, openings, keep_errors=False) as pool:
-        made = {pool.submit("make", run=run, output=output): run for run in runs}
-        try:
-            for future in as_completed(made):
-                future.result()
-                progress(made[future])
-        except WorkerFailed as error:
-            if error.kind:
-                raise
-            raise BiomedError(
-                "the process of a training was killed, as when memory runs out; give the same "
-                "command again, with fewer --jobs: it resumes"
-            ) from error
 
 
 class _RunWorker:

@@ -137,7 +137,8 @@ def annotate_collection(
                         finished[one.shard] = one
                         watch.errors += len(one.errors)
                         watch.check(output, run.settings.max_errors)
-                run.check_input(work.states)
+                if find_states(find_input(source, run.settings, deidentification)) != work.states:
+                    raise run.parts[0].has_changed()
                 check_no_others(output, finished)
             write_results(output, finished)
             # It stops readers of the whole folder, which would mix its tables.
@@ -170,12 +171,6 @@ class _Run:
         self.parts = find_input(source, settings, deidentification)
         if settings.gpu_id >= 0 and settings.engine == "ray":
             raise BiomedError("--gpu-id is for processes of this machine: leave --engine ray out")
-
-    def check_input(self, states: dict[str, str]) -> None:
-        """Raise BiomedError if the input has changed."""
-        parts = find_input(self.source, self.settings, self.deidentification)
-        if find_states(parts) != states:
-            raise self.parts[0].has_changed()
 
     def begin(self, nlp: Language) -> tuple[Manifest, ShardWork]:
         """Write the manifest, or read that of the run to be continued."""

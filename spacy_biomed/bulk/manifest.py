@@ -220,11 +220,6 @@ def hash_folder(files: dict[str, str]) -> str:
     return sha256(os.fsencode("".join(lines))).hexdigest()
 
 
-def part_name(number: int) -> str:
-    """The name of a shard's files, without an ending."""
-    return f"part-{number:05}"
-
-
 def record_finished(output: Path, finished: FinishedShard) -> None:
     """Add a shard to the finished ones, on disk.
 

@@ -21,7 +21,7 @@ from ..files.working_directories import write_part, write_part_folder
 from ..formats.findings import AnnotatedDocument, AnnotatedShard, Layers, describe, find_layers
 from ..formats.registry import Format
 from ..pipeline.mention_layer import keep_confident
-from .manifest import FinishedShard, hash_folder, part_name
+from .manifest import FinishedShard, hash_folder
 from .time_limit import DEFAULT_SECONDS, TookTooLong, limit_each
 
 # What the pipeline's vocabulary learns from texts is forgotten after so many characters: memory
@@ -97,7 +97,7 @@ class ShardAnnotator:
             min_confidence=self.min_confidence,
             max_seconds=self.max_seconds,
         )
-        name = part_name(number)
+        name = f"part-{number:05}"
         assert self.format.write is not None  # `find_output` has looked
         files = self.format.write(
             AnnotatedShard(

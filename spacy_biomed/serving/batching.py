@@ -15,6 +15,7 @@ from typing import NamedTuple
 from spacy.tokens import Doc
 
 from ..bulk.shards import explain_failure
+from ..bulk.time_limit import TookTooLong
 from .limits import ServerLimits
 
 
@@ -41,10 +42,6 @@ class Job(NamedTuple):
 
 class Overloaded(Exception):
     """Too many documents are waiting."""
-
-
-class TookTooLong(Exception):
-    """The time of a request is over."""
 
 
 class BatchFailed(Exception):

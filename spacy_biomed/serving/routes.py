@@ -15,9 +15,10 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.requests import Request
 
 from .. import __version__
+from ..bulk.time_limit import TookTooLong
 from ..errors import escape
 from .annotator import Annotator, write_json
-from .batching import Answer, Batcher, BatchFailed, Failed, Job, Overloaded, TookTooLong
+from .batching import Answer, Batcher, BatchFailed, Failed, Job, Overloaded
 from .guard import Application, Guard, overloaded
 from .limits import ServerLimits
 from .messages import (

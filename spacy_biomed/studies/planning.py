@@ -172,7 +172,9 @@ def plan_study(study: Study, corpora_dir: Path, *, allow_missing: bool = False) 
         for corpus in planner.list_tasks(study.rows[row]):
             cells[row, corpus] = planner.plan_cell(study.rows[row], corpus)
     if study.speed is not None:
-        planner.keep_timed([cells[row, corpora[0]] for row in rows if (row, corpora[0]) in cells])
+        # The pipeline of the first trial of each row is kept.
+        for trials in (cells[row, corpora[0]] for row in rows if (row, corpora[0]) in cells):
+            planner.runs[trials[0].run] = replace(planner.runs[trials[0].run], keep=True)
     return Plan(cells, planner.runs, missing)
 
 
@@ -281,12 +283,6 @@ class _Planner:
             trials.append(Trial(rate, size, seed, fold, self._add(run)))
         return trials
 
-    def keep_timed(self, cells: list[list[Trial]]) -> None:
-        """Keep the pipeline of the first trial of each cell."""
-        for trials in cells:
-            run = self.runs[trials[0].run]
-            self.runs[run.digest] = replace(run, keep=True)
-
     def _make_run(
         self,
         row: Row,
@@ -329,20 +325,17 @@ class _Planner:
             batch_size=None if row.training == "apart" else size,
             schedule=row.schedule,
         )
-        self._check_joint(joint, list(folders.values()))
-        if row.training == "together":
-            return joint
-        start = self._add(replace(joint, keep=True, export=None))
-        return replace(alone, starts_from=start)
-
-    def _check_joint(self, joint: Run, folders: list[Path]) -> None:
-        if joint.digest not in self.runs:
+        if joint.digest not in self.runs:  # raises an error if they do not fit together
             create_multitask_config(
-                folders,
+                list(folders.values()),
                 encoder=joint.encoder.removeprefix(RANDOM),
                 template=str(joint.template),
                 settings=joint.settings,
             )
+        if row.training == "together":
+            return joint
+        start = self._add(replace(joint, keep=True, export=None))
+        return replace(alone, starts_from=start)
 
     def _add(self, run: Run) -> str:
         digest = run.digest

@@ -39,7 +39,7 @@ from .manifest import (
     write_results,
 )
 from .processes import annotate_in_processes
-from .ray_engine import RaySettings, annotate_on_ray
+from .ray_engine import annotate_on_ray
 from .shard_worker import Engine, ShardWork, find_input, find_states, hash_manifest, load
 from .shards import ShardAnnotator
 
@@ -226,8 +226,7 @@ class _Run:
         """What annotates this number of shards."""
         settings = self.settings
         if settings.engine == "ray":
-            where = RaySettings(settings.address, settings.n_process, settings.verbose)
-            return partial(annotate_on_ray, settings=where)
+            return annotate_on_ray
         processes = max(1, min(settings.n_process or 1, shards))
         if processes > 1 or work.threads != default_threads():
             return partial(annotate_in_processes, processes=processes)

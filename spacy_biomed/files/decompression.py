@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, cast
 
 from ..errors import BiomedError, quote
 
@@ -26,11 +26,6 @@ _PIECE = 2**14
 TOO_SHORT = "Compressed file ended before the end-of-stream marker was reached"
 
 
-class _Readable(Protocol):
-    def read1(self, size: int) -> bytes: ...
-    def close(self) -> None: ...
-
-
 def max_ratio() -> int:
     """The maximum ratio of decompressed to compressed size: 200, or the environment's number."""
     return _read_number(RATIO_VARIABLE, RATIO)
@@ -41,7 +36,7 @@ def max_line() -> int:
     return _read_number(LINE_VARIABLE, LINE_MEGABYTES) * 2**20
 
 
-def open_bounded(path: Path, decompress: Callable[[BinaryIO], _Readable]) -> BinaryIO:
+def open_bounded(path: Path, decompress: Callable[[BinaryIO], Any]) -> BinaryIO:
     """Open a compressed file for reading, with constant memory.
 
     Raises:
@@ -50,18 +45,14 @@ def open_bounded(path: Path, decompress: Callable[[BinaryIO], _Readable]) -> Bin
         EOFError: while reading, if the file is empty.
     """
     file = path.open("rb")
-    try:
-        stream = decompress(file)
-    except BaseException:
-        file.close()
-        raise
-    return cast(BinaryIO, io.BufferedReader(_BoundedStream(path, file, stream), _BLOCK))
+    stream = _BoundedStream(path, file, decompress(file))
+    return cast(BinaryIO, io.BufferedReader(stream, _BLOCK))
 
 
 class _BoundedStream(io.RawIOBase):
     """The content of a compressed file, with a check of its size."""
 
-    def __init__(self, path: Path, file: BinaryIO, stream: _Readable):
+    def __init__(self, path: Path, file: BinaryIO, stream: Any):
         self.path, self.file, self.stream = path, file, stream
         self.ratio = max_ratio()
         self.size = 0

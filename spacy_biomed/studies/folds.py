@@ -9,10 +9,9 @@ from spacy.vocab import Vocab
 
 from ..annotations.document_keys import PART_OF
 from ..corpora.convert import ATTRIBUTES
+from ..corpora.splits import PARTS
 from ..formats.spacy_docs import read_docs
 from ..training.config import read_description, write_description
-
-PARTS = ("train", "dev", "test")
 
 
 def write_cut_corpus(

@@ -14,6 +14,7 @@ from typing import cast
 from spacy.language import DEFAULT_CONFIG
 
 from ..corpora.corpus_catalogue import find_corpus
+from ..corpora.splits import PARTS
 from ..encoders.encoder_catalogue import find_encoder
 from ..encoders.loading import is_on_disk, load_pretrained
 from ..errors import BiomedError
@@ -32,7 +33,6 @@ from ..training.config import (
 )
 from ..training.corpus_task import find_learner, list_learners
 from ..training.multitask_config import create_multitask_config
-from .folds import PARTS
 from .published import find_table
 from .runs import CorpusOfRun, Run, find_result
 from .study_config import GIVEN_FOLDS, RANDOM, CorpusSection, Row, Study

@@ -36,7 +36,6 @@ from ..files.outputs import delete_directory, replacing_directory
 from ..files.working_directories import write_part_folder
 from ..packaging.compression import find_encoders, write_compressed
 from ..pipeline.checksums import replacing_pipeline
-from ..pipeline.component_classes import STAND_INS
 from ..pipeline.encoder_head import EncoderHead
 from ..pipeline.pipeline_loading import use_gpu
 from ..pipeline.saved_words import write_pipeline
@@ -389,7 +388,7 @@ def _score(nlp: Language, run: Run, folder: Path) -> dict[str, object]:
     if (folder / "dev.spacy").is_file() and not learned_dev:
         dev, _ = score_part(nlp, run.is_joint, name, folder / "dev.spacy")
     begin = _begin(head)
-    main = cast(type[EncoderHead], head.kind).main_score(_name(head), head.settings)
+    main = cast(type[EncoderHead], head.kind).main_score(head.scored_as, head.settings)
     return {
         "metric": main.removeprefix(f"{begin}_"),
         "dev": dev,
@@ -450,9 +449,5 @@ def find_head_of(nlp: Language, name: str | None) -> Head:
     return heads[0]
 
 
-def _name(head: Head) -> str:
-    return head.kind.default_name if head.settings["factory"] in STAND_INS else head.name
-
-
 def _begin(head: Head) -> str:
-    return cast(type[EncoderHead], head.kind).begin_scores(_name(head), head.settings)
+    return cast(type[EncoderHead], head.kind).begin_scores(head.scored_as, head.settings)

@@ -11,7 +11,6 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, cast
@@ -359,12 +358,10 @@ def _read_lines(path: Path, layout: Layout, offset: int) -> Iterator[Record]:
     encoding = layout.encoding
     is_wide = "\n".encode(encoding) != b"\n"  # UTF-16, for example
     ending = path.suffix.lower()
-    with ExitStack() as stack:
-        file = stack.enter_context(open_binary(path, "rb", ending))
+    with open_binary(path, "rb", ending) as opened:
+        file = opened
         if is_wide:
-            reader = io.BufferedReader(_Utf8Stream(file, encoding), _BLOCK)
-            file = stack.enter_context(cast(BinaryIO, reader))
-            encoding = "utf-8"
+            file, encoding = cast(BinaryIO, _Utf8Lines(opened, encoding)), "utf-8"
         _skip(file, offset, can_seek=not is_wide and ending not in COMPRESSED_ENDINGS)
         for number, (begin, content) in enumerate(_number_lines(file, offset), start=1):
             if begin == 0 and content is not None:
@@ -462,23 +459,14 @@ def _without_end(line: str) -> str:
     return line[:-1] if line.endswith("\n") else line
 
 
-class _Utf8Stream(io.RawIOBase):
-    """The content of a file in UTF-8, whatever encoding the file has."""
+class _Utf8Lines:
+    """The lines of a file in UTF-8, whatever encoding the file has."""
 
     def __init__(self, file: BinaryIO, encoding: str):
-        self._file = file
-        self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._left = b""
+        self._text = io.TextIOWrapper(file, encoding, newline="\n")
 
-    def readable(self) -> bool:
-        return True
+    def readline(self, size: int) -> bytes:
+        """At most so many characters of a line."""
+        return self._text.readline(size).encode()
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._left:
-            content = self._file.read(_BLOCK)
-            self._left = self._decoder.decode(content, final=not content).encode()
-            if not content:
-                break
-        count = min(len(buffer), len(self._left))
-        buffer[:count], self._left = self._left[:count], self._left[count:]
-        return count
+    read = readline  # `_skip` ends where a line does

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from concurrent.futures import as_completed
-from itertools import repeat
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from itertools import islice, repeat
 
 from ..files.sources import Shard
 from ..workers.pool import ProcessPool
@@ -32,19 +32,26 @@ def annotate_in_processes(
         BiomedError: if a process cannot read the input or write the output, or if several die at
             the same shard.
     """
+    waiting = iter(unfinished)
+    running: dict[Future[FinishedShard], tuple[int, Shard]] = {}
     name, environment = f"{__package__}.shard_worker:ShardWorker", thread_settings(work.threads)
     with ProcessPool(name, processes, repeat({"work": work}), environment, ATTEMPTS) as pool:
-        submitted = {
-            pool.submit("annotate", number=number, shard=shard): (number, shard)
-            for number, shard in unfinished
-        }
-        for future in as_completed(submitted):
-            number, shard = submitted.pop(future)
-            try:
-                finished = future.result()
-            except WorkerFailed as error:
-                if error.kind:
-                    raise
-                raise explain_deaths(work, number, shard) from None
-            on_shard(shard.rows, finished.counts["words"])
-            yield finished
+
+        def submit(count: int) -> None:
+            for number, shard in islice(waiting, count):
+                running[pool.submit("annotate", number=number, shard=shard)] = (number, shard)
+
+        submit(processes)
+        while running:
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            submit(len(done))  # so that no process waits until the caller has recorded these
+            for future in done:
+                number, shard = running.pop(future)
+                try:
+                    finished = future.result()
+                except WorkerFailed as error:
+                    if error.kind:
+                        raise
+                    raise explain_deaths(work, number, shard) from None
+                on_shard(shard.rows, finished.counts["words"])
+                yield finished

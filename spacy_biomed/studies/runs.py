@@ -46,7 +46,7 @@ from ..training.multitask_config import create_multitask_config
 from ..training.resumable import DIR_MODEL_BEST, DIR_MODEL_LAST, train
 from ..workers.pool import ProcessPool
 from ..workers.process import WorkerFailed
-from .folds import write_cut_corpus
+from .folds import CorpusOfRun
 from .study_config import RANDOM
 
 RUNS, TRAININGS, PIPELINES = "runs", "trainings", "pipelines"
@@ -57,27 +57,6 @@ MADE_BY = "spacy biomed study"
 ENCODER = Path("biomed_transformer", "encoder")
 
 Scores = dict[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class CorpusOfRun:
-    """A converted corpus as a run reads it.
-
-    Attributes:
-        folder: of the corpus, or of a fold of it.
-        digest: a hash of its files.
-        folds, fold, documents: as in `write_cut_corpus`.
-    """
-
-    folder: Path
-    digest: str
-    folds: int | None = None
-    fold: int = 0
-    documents: int = 0
-
-    @property
-    def is_cut(self) -> bool:
-        return bool(self.folds or self.documents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +224,7 @@ def make_run(run: Run, output: Path, gpu: int) -> None:
     """
     place = output / TRAININGS / run.digest
     place.mkdir(parents=True, exist_ok=True)
-    folders = {name: _place_corpus(name, one, place) for name, one in run.corpora.items()}
+    folders = {name: one.place(place / "corpora" / name) for name, one in run.corpora.items()}
     config = _create_config(run, folders, _find_encoder(run, output, place))
     seconds = _train(place, config, gpu)
     nlp = spacy.load(place / DIR_MODEL_BEST)
@@ -274,20 +253,6 @@ def make_run(run: Run, output: Path, gpu: int) -> None:
     files[RESULT] = (json.dumps(result, ensure_ascii=False) + "\n").encode()
     write_part_folder(output, f"{RUNS}/{run.digest}", files)
     delete_directory(place)
-
-
-def _place_corpus(name: str, corpus: CorpusOfRun, place: Path) -> Path:
-    if not corpus.is_cut:
-        return corpus.folder
-    folder = place / "corpora" / name
-    write_cut_corpus(
-        corpus.folder,
-        folder,
-        folds=corpus.folds,
-        fold=corpus.fold,
-        documents=corpus.documents,
-    )
-    return folder
 
 
 def _find_encoder(run: Run, output: Path, place: Path) -> str:

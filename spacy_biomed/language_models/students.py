@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import BiomedError
 from .objectives.layer_maps import check_layers, map_layers
@@ -32,7 +32,7 @@ def take_layers(teacher: PreTrainedModel, layers: int | Sequence[int]) -> PreTra
     chosen = _choose(layers, teacher.config.num_hidden_layers)
     student = copy.deepcopy(teacher)
     base = student.base_model
-    stack: Any = getattr(base, "encoder", None) or getattr(base, "transformer", None)
+    stack = getattr(base, "encoder", None) or getattr(base, "transformer", None)
     if not hasattr(stack, "layer"):
         raise BiomedError(
             f"teacher of type {teacher.config.model_type}: has no layers that a student could "

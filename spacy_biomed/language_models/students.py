@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from .objectives.layer_maps import check_layers, map_layers
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+_LAYER = re.compile(r"\.(?:encoder|transformer)\.layer\.(\d+)\.")
 
 
 def take_layers(teacher: PreTrainedModel, layers: int | Sequence[int]) -> PreTrainedModel:
@@ -27,19 +30,18 @@ def take_layers(teacher: PreTrainedModel, layers: int | Sequence[int]) -> PreTra
     Raises:
         BiomedError: if the teacher does not have these layers, or its layers cannot be identified.
     """
-    from torch.nn import ModuleList
-
-    chosen = _choose(layers, teacher.config.num_hidden_layers)
-    student = copy.deepcopy(teacher)
-    base = student.base_model
-    stack = getattr(base, "encoder", None) or getattr(base, "transformer", None)
-    if not hasattr(stack, "layer"):
+    depth = teacher.config.num_hidden_layers
+    layers = _choose(layers, depth)
+    weights = teacher.state_dict()
+    if not any(_LAYER.search(name) for name in weights):
         raise BiomedError(
             f"teacher of type {teacher.config.model_type}: has no layers that a student could "
             "take; give the student a shape"
         )
-    stack.layer = ModuleList(copy.deepcopy(stack.layer[number - 1]) for number in chosen)
-    student.config.num_hidden_layers = len(chosen)
+    config = copy.deepcopy(teacher.config)
+    config.num_hidden_layers = len(layers)
+    student = type(teacher)(config)
+    student.load_state_dict(_renumber(weights, layers))
     return student
 
 
@@ -103,3 +105,17 @@ def _choose(layers: int | Sequence[int], depth: int) -> list[int]:
         raise BiomedError("teacher_layers = []: name at least one layer of the teacher")
     check_layers("teacher_layers", layers, depth)
     return list(layers)
+
+
+def _renumber(weights: dict, layers: list[int]) -> dict:
+    """The weights of the selected layers, renumbered for the student, and all other weights."""
+    taken = {}
+    for name, weight in weights.items():
+        match = _LAYER.search(name)
+        if match is None:
+            taken[name] = weight
+            continue
+        for place, layer in enumerate(layers):
+            if int(match.group(1)) == layer - 1:
+                taken[name[: match.start(1)] + str(place) + name[match.end(1) :]] = weight
+    return taken

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spacy.language import Language
+from spacy.util import minibatch
 
 from ..files.compression import require_pyarrow
 from ..files.sources import Columns, Item, plan_shards
 from ..formats.findings import find_layers
 from ..formats.inputs import find_parts
 from ..formats.tables import FoundTables
-from .shards import AnnotatedRows, batch_items, learn_words
+from .shards import AnnotatedRows, learn_words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,10 +58,8 @@ def annotate(
     """Annotate many documents, with constant memory.
 
     Args:
-        nlp: the pipeline.
         source: file or folder, as for `spacy biomed annotate`; or texts, or pairs of identifier and
             text. The identifier of a text is its number, from 0.
-        text_column, id_column: columns of a file.
         rows: documents of a batch that is yielded, which begins a new one at the end of a file.
         batch_size: documents that the pipeline reads together; by default its own.
         min_confidence: entities of a lower confidence are left out, from 0 to 1.
@@ -112,7 +111,7 @@ def _read(
         for shard in plan_shards(parts, size):
             yield parts[shard.part].load_rows(shard)
         return
-    yield from batch_items((_to_item(number, given) for number, given in enumerate(source)), size)
+    yield from minibatch((_to_item(number, given) for number, given in enumerate(source)), size)
 
 
 def _to_item(number: int, given: object) -> Item:

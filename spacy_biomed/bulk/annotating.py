@@ -39,7 +39,7 @@ from .manifest import (
     write_results,
 )
 from .processes import annotate_in_processes
-from .ray_engine import RaySettings, annotate_on_ray
+from .ray_engine import annotate_on_ray
 from .shard_worker import Engine, ShardWork, find_input, find_states, hash_manifest, load
 from .shards import ShardAnnotator
 
@@ -108,7 +108,6 @@ def annotate_collection(
         pipeline: installed package or pipeline directory.
         source: file or folder to annotate (`find_parts`).
         output: folder to write; the ending of its name says the format (`find_output`).
-        settings: how to annotate.
         on_progress: called after each batch; with several processes, after each shard.
         deidentification: how to de-identify; then the parts of the output have only what replaces
             the mentions, whatever its ending.
@@ -126,30 +125,32 @@ def annotate_collection(
             manifest, work = run.begin(nlp)
             finished = read_finished(output, len(manifest.shards))
             continued = len(finished)
+            unfinished = [(n, one) for n, one in enumerate(manifest.shards) if n not in finished]
             watch = _Watch(manifest, finished, on_progress)
-            engine = run.choose_engine(work, nlp, len(manifest.shards) - continued)
+            engine = run.choose_engine(work, nlp, len(unfinished))
             del nlp  # else it stays in memory beside those of several processes
             with _keeping_finished(output, finished):
-                _annotate_shards(engine, work, manifest, finished, watch, run.settings.max_errors)
-                run.check_input(work.states)
+                with closing(engine(work, unfinished, watch.advance)) as done:
+                    watch.check(output, run.settings.max_errors)
+                    for one in done:
+                        record_finished(output, one)
+                        finished[one.shard] = one
+                        watch.errors += len(one.errors)
+                        watch.check(output, run.settings.max_errors)
+                if find_states(find_input(source, run.settings, deidentification)) != work.states:
+                    raise run.parts[0].has_changed()
                 check_no_others(output, finished)
             write_results(output, finished)
-            if run.format == "parquet":
-                _explain_parquet(output)
+            # It stops readers of the whole folder, which would mix its tables.
+            if run.format == "parquet" and not (output / EXPLANATION).exists():
+                write_part(output, EXPLANATION, _READ_A_TABLE.encode())
     counts = sum((Counter(one.counts) for one in finished.values()), Counter[str]())
     failed = [error for number in sorted(finished) for error in finished[number].errors]
     return BulkReport(counts, failed, len(manifest.shards), continued, uncalibrated)
 
 
 class _Run:
-    """What `annotate_collection` is given, and what follows from it.
-
-    Attributes:
-        format: of the output.
-        made_by: the command.
-        meanings: what labels mean.
-        parts: of the input.
-    """
+    """What `annotate_collection` is given, and what follows from it."""
 
     def __init__(
         self,
@@ -170,12 +171,6 @@ class _Run:
         self.parts = find_input(source, settings, deidentification)
         if settings.gpu_id >= 0 and settings.engine == "ray":
             raise BiomedError("--gpu-id is for processes of this machine: leave --engine ray out")
-
-    def check_input(self, states: dict[str, str]) -> None:
-        """Raise BiomedError if the input has changed."""
-        parts = find_input(self.source, self.settings, self.deidentification)
-        if find_states(parts) != states:
-            raise self.parts[0].has_changed()
 
     def begin(self, nlp: Language) -> tuple[Manifest, ShardWork]:
         """Write the manifest, or read that of the run to be continued."""
@@ -231,8 +226,7 @@ class _Run:
         """What annotates this number of shards."""
         settings = self.settings
         if settings.engine == "ray":
-            where = RaySettings(settings.address, settings.n_process, settings.verbose)
-            return partial(annotate_on_ray, settings=where)
+            return annotate_on_ray
         processes = max(1, min(settings.n_process or 1, shards))
         if processes > 1 or work.threads != default_threads():
             return partial(annotate_in_processes, processes=processes)
@@ -250,26 +244,6 @@ def _annotate_here(annotator: ShardAnnotator) -> Engine:
     return annotate
 
 
-def _annotate_shards(
-    engine: Engine,
-    work: ShardWork,
-    manifest: Manifest,
-    finished: dict[int, FinishedShard],
-    watch: _Watch,
-    max_errors: int | None,
-) -> None:
-    """Annotate the shards that are not finished, and record each."""
-    unfinished = [(n, shard) for n, shard in enumerate(manifest.shards) if n not in finished]
-    output = work.output
-    with closing(engine(work, unfinished, watch.advance)) as done:
-        watch.check(output, max_errors)
-        for one in done:
-            record_finished(output, one)
-            finished[one.shard] = one
-            watch.errors += len(one.errors)
-            watch.check(output, max_errors)
-
-
 @contextmanager
 def _keeping_finished(output: Path, finished: dict[int, FinishedShard]) -> Iterator[None]:
     """Write what is finished if the run ends early, and say that it can be continued."""
@@ -283,17 +257,12 @@ def _keeping_finished(output: Path, finished: dict[int, FinishedShard]) -> Itera
         raise
 
 
-def _explain_parquet(output: Path) -> None:
-    """Write a file that stops readers of the whole folder, which would mix its tables."""
-    if not (output / EXPLANATION).exists():
-        write_part(output, EXPLANATION, _READ_A_TABLE.encode())
-
-
 def _find_threads(output: Path, settings: BulkSettings) -> int:
     """The number of threads of each process, which is that of the run to be continued."""
     recorded = read_settings(output).get("threads")
     if "OMP_NUM_THREADS" not in os.environ:
-        return recorded or (default_threads() if _is_alone(settings) else 1)
+        is_alone = settings.engine == "local" and settings.n_process in (None, 1)
+        return recorded or (default_threads() if is_alone else 1)
     threads = default_threads()
     if recorded not in (None, threads):
         raise BiomedError(
@@ -303,19 +272,11 @@ def _find_threads(output: Path, settings: BulkSettings) -> int:
     return threads
 
 
-def _is_alone(settings: BulkSettings) -> bool:
-    """Whether one process is to annotate everything."""
-    return settings.engine == "local" and settings.n_process in (None, 1)
-
-
 class _Watch:
     """Counts what is done, and stops a run with too many errors."""
 
     def __init__(
-        self,
-        manifest: Manifest,
-        finished: dict[int, FinishedShard],
-        on_progress: Progress | None,
+        self, manifest: Manifest, finished: dict[int, FinishedShard], on_progress: Progress | None
     ):
         self._on_progress = on_progress
         self._total = sum(shard.rows for shard in manifest.shards)

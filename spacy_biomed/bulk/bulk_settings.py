@@ -16,8 +16,6 @@ class BulkSettings:
     """How a collection is annotated.
 
     Attributes:
-        columns: of the documents.
-        layout: of text files.
         code: Python file with what the pipeline needs, such as its own components.
         shard_size: rows of a shard. All of a shard's documents are in memory.
         batch_size: documents of a batch; None for the pipeline's, and at least 512 on a GPU.

@@ -1,9 +1,10 @@
-"""What `spacy biomed deidentify` asks of the engine that annotates collections."""
+"""What `spacy biomed deidentify` asks of the engine of `annotate`, and the parts it writes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 
 from spacy.language import Language
@@ -11,7 +12,9 @@ from spacy.language import Language
 from ..deidentification.encoded_text import find_encodings, repair
 from ..deidentification.pattern_matches import PATTERN_LANGUAGES
 from ..errors import BiomedError, suggest
-from ..files.sources import Item, Part, Shard
+from ..files.sources import Item, Part
+from ..formats.findings import AnnotatedShard
+from ..formats.registry import Format
 from ..pipeline.deidentify import BiomedDeidentifier, add_deidentifier, find_deidentifier
 from ..pipeline.phi_patterns import add_patterns, remove_patterns
 from .text_documents import MADE_BY
@@ -71,7 +74,9 @@ class Deidentification:
 
     def read(self, part: Part) -> Part:
         """The part whose texts are to be de-identified: decoded, if that is asked for."""
-        return RepairedTexts(part) if self.repair else part
+        if self.repair:
+            part.change = _repair
+        return part
 
     def describe(self, nlp: Language) -> dict[str, object]:
         """The settings that the result depends on; nothing that tells the secret."""
@@ -86,35 +91,12 @@ class Deidentification:
         }
 
 
-class RepairedTexts(Part):
-    """A part with texts as `encoded_text.repair` decodes them; those that it cannot are errors."""
-
-    def __init__(self, part: Part):
-        self._part, self.can_seek = part, part.can_seek
-        super().__init__(part.path, part.name, part.how)
-
-    def find_offsets(self) -> Iterator[int]:
-        return self._part.find_offsets()
-
-    def read_from(self, offset: int, row: int) -> Iterator[Item]:
-        for item in self._part.read_from(offset, row):
-            text = repair(item.text)
-            if found := find_encodings(text):
-                yield Item(item.id, error=f"still looks encoded ({found[0]}) with --repair")
-            else:
-                yield item._replace(text=text)
-
-    def find_state(self) -> str:
-        return self._part.find_state()
-
-    def check_same(self, shard: Shard | None = None) -> None:
-        self._part.check_same(shard)
-
-    def checksum(self) -> str:
-        return self._part.checksum()
-
-    def place(self, row: int) -> str:
-        return self._part.place(row)
+def _repair(item: Item) -> Item:
+    """The item with its text decoded; an error if it still looks encoded."""
+    text = repair(item.text)
+    if found := find_encodings(text):
+        return Item(item.id, error=f"still looks encoded ({found[0]}) with --repair")
+    return item._replace(text=text)
 
 
 def read_secret(path: Path) -> str:
@@ -128,3 +110,30 @@ def read_secret(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"
         raise BiomedError(f"{path}: the secret cannot be read ({reason}); check the file") from None
+
+
+def hash_text(text: str) -> str:
+    """The hash that tells whether offsets belong to a text."""
+    return blake2b(text.encode("utf8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def write_replacements(shard: AnnotatedShard) -> dict[str, bytes]:
+    """Write a line for each document, with what replaces its mentions and nothing of its text.
+
+    It has the document's number, a hash of its text, and offsets in it, label and replacement of
+    each mention, in text order.
+    """
+    lines = []
+    for number, item, doc, _ in shard.documents:
+        deidentified = doc._.deidentified
+        if deidentified is None:
+            raise BiomedError(
+                f"{item.id}: no component has looked for mentions: give a pipeline that does, or "
+                "the component's spans_key"
+            )
+        rows = [(one.start, one.end, one.label, one.text) for one in deidentified.replacements]
+        lines.append(json.dumps([number, hash_text(item.text), rows], ensure_ascii=False) + "\n")
+    return {f"{shard.name}.jsonl": "".join(lines).encode()}
+
+
+REPLACEMENTS = Format(write=write_replacements)

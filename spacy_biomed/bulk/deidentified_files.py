@@ -22,10 +22,9 @@ from ..files.outputs import remove_directory, replacing_file
 from ..files.sources import Item, Part, is_text, printable
 from ..normalization import is_in_capitals
 from .annotating import BulkSettings, Progress, annotate_collection
-from .deidentification import DEIDENTIFIED_BY, Deidentification
+from .deidentification import DEIDENTIFIED_BY, Deidentification, hash_text
 from .failed_documents import check_failed, check_list, write_failed
 from .manifest import FINISHED
-from .replacements import hash_text
 from .text_documents import check_same_format, find_texts, writing_texts
 
 
@@ -132,7 +131,7 @@ def check_texts(part: Part, is_any_allowed: bool) -> tuple[int, int]:
     """
     total, capitals = 0, 0
     found: list[tuple[str, str]] = []
-    for row, item in enumerate(part.read_from(0, 0)):
+    for row, item in enumerate(part.read_changed()):
         total += 1
         capitals += is_in_capitals(item.text)
         if not is_any_allowed:
@@ -162,7 +161,6 @@ def deidentify_files(
     Args:
         pipeline: installed package or pipeline directory.
         part: the documents (`DeidentifiedFiles.read`).
-        key: of the vault.
         names: key from which files get new names; None to keep theirs.
         on_progress: as in `annotate_collection`.
 
@@ -235,7 +233,7 @@ def _combine(
     part: Part, found: Iterable[tuple[int, str, list]]
 ) -> Iterator[tuple[Item, Deidentified]]:
     """The documents that did not fail, in order."""
-    items = enumerate(part.read_from(0, 0))
+    items = enumerate(part.read_changed())
     for number, text_hash, replaced in found:
         item = next((item for row, item in items if row == number), None)
         # Offsets in another text would leave names in it.

@@ -15,7 +15,6 @@ def check_failed(
     """Raise BiomedError if documents failed and --max-errors does not allow it, or if all did.
 
     Args:
-        output: what was written.
         documents: number of documents that did not fail.
         failed: `id` and `reason` of the others.
         listed: file that has them.

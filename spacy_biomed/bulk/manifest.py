@@ -23,7 +23,7 @@ from spacy.language import Language
 
 from ..errors import BiomedError
 from ..files.compression import reading
-from ..files.digests import hash_file, hash_pieces, read_blocks
+from ..files.digests import digest_files, hash_file
 from ..files.outputs import append_text
 from ..files.sources import Part, Shard, plan_shards
 from ..files.working_directories import ERRORS, FINISHED, MANIFEST, write_part
@@ -67,18 +67,8 @@ class Manifest:
     shards: list[Shard]
 
     def to_json(self) -> str:
-        shards = ",\n".join(f"    {json.dumps(list(shard))}" for shard in self.shards)
-        head = {
-            "format": _FORMAT,
-            "sha256": self.checksum(),
-            "pipeline": self.pipeline,
-            "settings": self.settings,
-            "parts": self.parts,
-        }
-        return (
-            json.dumps(head, indent=2).removesuffix("\n}")
-            + f',\n  "shards": [\n{shards}\n  ]\n}}\n'
-        )
+        head = {"format": _FORMAT, "sha256": self.checksum()}
+        return json.dumps({**head, **vars(self)}) + "\n"
 
     def checksum(self) -> str:
         """SHA-256 of the content."""
@@ -97,8 +87,6 @@ def open_manifest(
     If the output has no part, the run starts again.
 
     Args:
-        output: the output folder.
-        parts: of the input.
         states: of the parts by name, before they were read.
         pipeline: see `describe_pipeline`.
         settings: everything else that the output depends on, with `shard_size`.
@@ -152,11 +140,15 @@ def describe_pipeline(nlp: Language) -> dict[str, str]:
 
     The packages are those whose other versions may compute or write other bytes.
     """
+    checksum = ""
+    if nlp.path is not None:
+        with reading(nlp.path):
+            checksum = digest_files(nlp.path)
     versions = {name: version(name) for name in _PACKAGES if find_spec(name.replace("-", "_"))}
     return {
         "name": f"{nlp.meta['lang']}_{nlp.meta['name']}",
         "version": nlp.meta["version"],
-        "sha256": _hash_pipeline(nlp.path) if nlp.path is not None else "",
+        "sha256": checksum,
         **versions,
     }
 
@@ -226,11 +218,6 @@ def hash_folder(files: dict[str, str]) -> str:
     """
     lines = (f"{files[name]}  {name}\n" for name in sorted(files))
     return sha256(os.fsencode("".join(lines))).hexdigest()
-
-
-def part_name(number: int) -> str:
-    """The name of a shard's files, without an ending."""
-    return f"part-{number:05}"
 
 
 def record_finished(output: Path, finished: FinishedShard) -> None:
@@ -306,16 +293,4 @@ def _check_same(
         raise BiomedError(
             f"{output}: was begun with other values of {what} ({', '.join(changed)}); name "
             "another output, or run it as it was begun"
-        )
-
-
-def _hash_pipeline(folder: Path) -> str:
-    """SHA-256 of the paths, sizes and contents of all files below a folder."""
-    with reading(folder):
-        files = sorted(path for path in folder.rglob("*") if path.is_file())
-        heads = [f"{one.relative_to(folder).as_posix()} {one.stat().st_size}\n" for one in files]
-        return hash_pieces(
-            piece
-            for head, file in zip(heads, files, strict=True)
-            for piece in chain([head.encode()], read_blocks(file))
         )

@@ -24,7 +24,6 @@ def annotate_in_processes(
     The shard of a process that dies is begun again by a new one.
 
     Args:
-        work: what to do.
         unfinished: the shards by number, ascending.
         on_shard: called after each shard with its rows and words.
         processes: number of processes, which end with the generator.

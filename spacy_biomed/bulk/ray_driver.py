@@ -22,8 +22,9 @@ from ..encoders.batching.concurrency import available_processors
 from ..errors import BiomedError, first_line
 from ..files.sources import Shard
 from ..workers.process import thread_settings
+from .bulk_settings import BulkSettings
 from .manifest import FinishedShard
-from .ray_engine import RaySettings, RayWorker, remove_folder
+from .ray_engine import RayWorker, remove_folder
 from .shard_worker import ATTEMPTS, ShardWork, explain_deaths
 
 # Bytes. Shards do not go through Ray's store of objects; this is little more than its minimum.
@@ -39,10 +40,14 @@ class Driver:
 
     _results: Generator[FinishedShard, None, None]
 
-    def begin(self, work: ShardWork, unfinished: list[_Task], settings: RaySettings) -> None:
-        """Take the work, without beginning it. Ctrl-C stops Ray at once."""
+    def begin(self, work: ShardWork, unfinished: list[_Task], folder: str) -> None:
+        """Take the work, without beginning it. Ctrl-C stops Ray at once.
+
+        Args:
+            folder: a temporary folder for a Ray that is started.
+        """
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        self._results = _annotate(work, unfinished, settings)
+        self._results = _annotate(work, unfinished, folder)
 
     def wait(self) -> FinishedShard | None:
         """The next finished shard; None at the end."""
@@ -55,11 +60,11 @@ class Driver:
 
 
 def _annotate(
-    work: ShardWork, unfinished: list[_Task], settings: RaySettings
+    work: ShardWork, unfinished: list[_Task], folder: str
 ) -> Generator[FinishedShard, None, None]:
-    with _connected(settings, work.threads) as environment:
+    with _connected(work, folder) as environment:
         nodes = _find_nodes(work.threads)
-        workers = settings.workers or sum(cpus // work.threads for cpus in nodes)
+        workers = work.settings.n_process or sum(cpus // work.threads for cpus in nodes)
         yield from _Team(work, min(workers, len(unfinished)), environment).annotate(unfinished)
 
 
@@ -67,8 +72,6 @@ class _Team:
     """The workers, which are actors of Ray. Each does one shard at a time.
 
     Args:
-        work: what to do.
-        workers: number of workers.
         environment: variables for them, besides those that an output depends on.
     """
 
@@ -163,28 +166,29 @@ def _find_nodes(threads: int) -> list[int]:
 
 
 @contextmanager
-def _connected(settings: RaySettings, threads: int) -> Iterator[dict[str, str]]:
+def _connected(work: ShardWork, folder: str) -> Iterator[dict[str, str]]:
     """Connect to a cluster, or start Ray on this machine; yield variables for the workers."""
+    settings = work.settings
     if settings.address is not None:
         _check_address(settings.address)
         with _initialized(settings, address=settings.address):
             yield {}
         return
     home = os.environ.get("HOME")
-    _isolate(settings.folder)
-    cpus = settings.workers * threads if settings.workers else available_processors()
+    _isolate(folder)
+    cpus = settings.n_process * work.threads if settings.n_process else available_processors()
     try:
         with _initialized(
             settings,
             address="local",
-            num_cpus=max(cpus, threads),
+            num_cpus=max(cpus, work.threads),
             object_store_memory=_OBJECT_STORE,
             include_dashboard=False,
-            _temp_dir=settings.folder,
+            _temp_dir=folder,
         ):
             yield {} if home is None else {"HOME": home}
     finally:
-        remove_folder(settings.folder)  # `annotate_on_ray` does too, unless it was killed
+        remove_folder(folder)  # `annotate_on_ray` does too, unless it was killed
 
 
 def _check_address(address: str) -> None:
@@ -202,7 +206,7 @@ def _check_address(address: str) -> None:
 
 
 @contextmanager
-def _initialized(settings: RaySettings, **arguments: object) -> Iterator[None]:
+def _initialized(settings: BulkSettings, **arguments: object) -> Iterator[None]:
     import ray
 
     level = "info" if settings.verbose else "error"

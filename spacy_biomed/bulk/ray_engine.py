@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 from ..errors import BiomedError, install_command
@@ -25,28 +24,10 @@ _LONGEST_FOLDER = 40
 _ENDING = 10
 
 
-@dataclass(frozen=True)
-class RaySettings:
-    """Where Ray runs.
-
-    Attributes:
-        address: of a cluster, `HOST:PORT` or "auto"; None starts Ray on this machine.
-        workers: processes that annotate; None for as many as there are processors in the cluster.
-        verbose: whether Ray's messages are printed.
-        folder: a temporary folder for a Ray that is started.
-    """
-
-    address: str | None = None
-    workers: int | None = None
-    verbose: bool = False
-    folder: str = ""
-
-
 def annotate_on_ray(
     work: ShardWork,
     unfinished: list[tuple[int, Shard]],
     on_shard: Callable[[int, int], None],
-    settings: RaySettings,
 ) -> Generator[FinishedShard, None, None]:
     """Annotate shards; yield each when it is finished, in any order.
 
@@ -54,10 +35,8 @@ def annotate_on_ray(
     its own before Ray is imported, and ends without an exception if the processes of Ray do.
 
     Args:
-        work: what to do.
         unfinished: the shards by number, ascending.
         on_shard: called after each shard with its rows and words.
-        settings: where Ray runs.
 
     Raises:
         BiomedError: if Ray is not installed or cannot be reached, if a worker cannot read the input
@@ -70,10 +49,9 @@ def annotate_on_ray(
     rows = {number: shard.rows for number, shard in unfinished}
     with _temporary_folder() as folder:
         name = f"{__package__}.ray_driver:Driver"
-        driver = start_worker(name, keep_errors=not settings.verbose)
+        driver = start_worker(name, keep_errors=not work.settings.verbose)
         try:
-            where = replace(settings, folder=folder)
-            driver.ask("begin", work=work, unfinished=unfinished, settings=where)
+            driver.ask("begin", work=work, unfinished=unfinished, folder=folder)
             while (finished := driver.ask("wait")) is not None:
                 on_shard(rows[finished.shard], finished.counts["words"])
                 yield finished

@@ -15,9 +15,8 @@ from ..formats.inputs import find_parts
 from ..formats.registry import get_format
 from ..pipeline.pipeline_loading import load_pipeline
 from .bulk_settings import BulkSettings
-from .deidentification import Deidentification
+from .deidentification import REPLACEMENTS, Deidentification
 from .manifest import MANIFEST, FinishedShard, describe_pipeline
-from .replacements import REPLACEMENTS
 from .shards import ShardAnnotator, explain_failure
 
 # Times that a shard is begun, if the process that annotates it dies.
@@ -38,10 +37,6 @@ class ShardWork:
     Attributes:
         pipeline: installed package or pipeline directory.
         source, output: file or folder to annotate, and output folder.
-        settings: how the collection is annotated.
-        format: of the output.
-        batch_size: documents of a batch.
-        threads: of each process.
         states: the state of each part of the input by its name.
         described: see `describe_pipeline`.
         manifest: SHA-256 of the manifest in the output.
@@ -88,7 +83,23 @@ class ShardWorker:
         Raises:
             BiomedError: if this process does not find the same input, pipeline and output.
         """
-        self._annotator = _open(work)
+        if hash_manifest(work.output) != work.manifest:
+            raise BiomedError(
+                f"{work.output}: another process does not find the run there that was begun; put "
+                "the output on a file system that all of them share"
+            )
+        parts = find_input(work.source, work.settings, work.deidentification)
+        if find_states(parts) != work.states:
+            raise parts[0].has_changed()
+        nlp = load(work.pipeline, work.settings, work.deidentification)
+        described = describe_pipeline(nlp)
+        changed = [name for name in described if described[name] != work.described.get(name)]
+        if changed:
+            raise BiomedError(
+                f"{work.pipeline}: another process has other values of the pipeline "
+                f"({', '.join(changed)}); install the same pipeline and packages on all machines"
+            )
+        self._annotator = work.open_output(nlp, parts)
 
     def annotate(self, number: int, shard: Shard) -> FinishedShard:
         """Annotate a shard.
@@ -103,26 +114,6 @@ class ShardWorker:
             raise
         except Exception as error:
             raise RuntimeError(explain_failure(error)) from None
-
-
-def _open(work: ShardWork) -> ShardAnnotator:
-    if hash_manifest(work.output) != work.manifest:
-        raise BiomedError(
-            f"{work.output}: another process does not find the run there that was begun; put the "
-            "output on a file system that all of them share"
-        )
-    parts = find_input(work.source, work.settings, work.deidentification)
-    if find_states(parts) != work.states:
-        raise parts[0].has_changed()
-    nlp = load(work.pipeline, work.settings, work.deidentification)
-    described = describe_pipeline(nlp)
-    changed = [name for name in described if described[name] != work.described.get(name)]
-    if changed:
-        raise BiomedError(
-            f"{work.pipeline}: another process has other values of the pipeline "
-            f"({', '.join(changed)}); install the same pipeline and packages on all machines"
-        )
-    return work.open_output(nlp, parts)
 
 
 def find_input(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import islice
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
@@ -21,7 +21,7 @@ from ..files.working_directories import write_part, write_part_folder
 from ..formats.findings import AnnotatedDocument, AnnotatedShard, Layers, describe, find_layers
 from ..formats.registry import Format
 from ..pipeline.mention_layer import keep_confident
-from .manifest import FinishedShard, hash_folder, part_name
+from .manifest import FinishedShard, hash_folder
 from .time_limit import DEFAULT_SECONDS, TookTooLong, limit_each
 
 # What the pipeline's vocabulary learns from texts is forgotten after so many characters: memory
@@ -31,39 +31,31 @@ REMEMBERED_CHARACTERS = 5_000_000
 LEARNED_CHARACTERS = 500_000
 
 
+@dataclass(eq=False)
 class ShardAnnotator:
     """Annotates and writes single shards.
 
     The pipeline is in a memory zone until `close`.
 
-    Args:
-        nlp: the pipeline.
-        parts: of the input.
-        output: the output folder.
-        format: of the output.
-        batch_size: documents of a batch.
+    Attributes:
         min_confidence: entities of a lower confidence are left out.
         options: further fields of each `AnnotatedShard`.
         max_seconds: see `annotate_items`.
     """
 
-    def __init__(
-        self,
-        nlp: Language,
-        parts: list[Part],
-        output: Path,
-        format: Format,
-        batch_size: int,
-        min_confidence: float = 0.0,
-        options: Mapping[str, Any] | None = None,
-        max_seconds: float = DEFAULT_SECONDS,
-    ):
-        self.max_seconds = max_seconds
-        self.nlp, self.parts, self.output = nlp, parts, output
-        self.format, self.batch_size = format, batch_size
-        self.min_confidence, self._options = min_confidence, options or {}
-        self.layers = find_layers(nlp)
-        self._pipeline = f"{nlp.meta['lang']}_{nlp.meta['name']} {nlp.meta['version']}"
+    nlp: Language
+    parts: list[Part]
+    output: Path
+    format: Format
+    batch_size: int
+    min_confidence: float = 0.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    max_seconds: float = DEFAULT_SECONDS
+
+    def __post_init__(self) -> None:
+        meta = self.nlp.meta
+        self.layers = find_layers(self.nlp)
+        self._pipeline = f"{meta['lang']}_{meta['name']} {meta['version']}"
         self._has_learned = False
         self._zone = ExitStack()
         self._characters = REMEMBERED_CHARACTERS  # since the zone began; there is none yet
@@ -82,8 +74,6 @@ class ShardAnnotator:
         """Annotate a shard and write its files.
 
         Args:
-            number: of the shard.
-            shard: its rows.
             on_batch: called after each batch with its rows and words.
 
         Raises:
@@ -107,16 +97,11 @@ class ShardAnnotator:
             min_confidence=self.min_confidence,
             max_seconds=self.max_seconds,
         )
-        name = part_name(number)
+        name = f"part-{number:05}"
         assert self.format.write is not None  # `find_output` has looked
         files = self.format.write(
             AnnotatedShard(
-                documents,
-                self.layers,
-                documents.counts,
-                name,
-                self._pipeline,
-                **self._options,
+                documents, self.layers, documents.counts, name, self._pipeline, **self.options
             )
         )
         counts, errors = dict(documents.counts), documents.errors
@@ -139,10 +124,7 @@ class AnnotatedRows:
 
     Args:
         nlp: the pipeline, in a memory zone.
-        items: the rows.
         first: number of the first row in the input.
-        batch_size: documents of a batch.
-        layers: layers that the pipeline writes.
         on_batch: called after each batch with its rows and words.
         min_confidence: entities of a lower confidence are left out.
         max_seconds: see `annotate_items`.
@@ -206,13 +188,6 @@ def learn_words(nlp: Language, items: list[Item]) -> None:
             nlp.make_doc(item.text)
 
 
-def batch_items(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Split rows into lists of `size`, the last with what is left."""
-    remaining = iter(items)
-    while batch := list(islice(remaining, size)):
-        yield batch
-
-
 def _annotate(
     nlp: Language, items: list[Item], size: int, max_seconds: float
 ) -> Iterator[tuple[Item, Doc | str]]:
@@ -240,9 +215,6 @@ def annotate_items(
     Each document is yielded at once, while the encoder reads the next.
 
     Args:
-        nlp: the pipeline.
-        items: the texts.
-        batch_size: documents of a batch.
         max_seconds: time for a batch and, if that is too short, for each of its texts.
 
     Yields:

@@ -72,9 +72,6 @@ def writing_texts(
     once everything is written. The columns that are kept are written with the text.
 
     Args:
-        source, output: file or folder.
-        columns: of the source.
-        layout: of the source.
         identifier: of the vault that is written with the output; "" for none. The
             identifier of an earlier output is removed.
 

@@ -17,8 +17,7 @@ from ._shared.display import create_bar, create_table
 from ._shared.input_options import DELIMITER, ENCODING, QUOTING, TEXT_COLUMN, read_layout
 
 if TYPE_CHECKING:
-    from ..language_models.cleaning import Source
-    from ..language_models.cleaning_report import CleaningReport
+    from ..language_models.cleaning import CleaningReport, Source
 
 
 def clean(
@@ -50,8 +49,7 @@ def clean(
     Example: python -m spacy biomed clean abstracts=data/pubmed cases.jsonl.zst --output
     corpus/clean.txt.xz --lang en
     """
-    from ..language_models.cleaning import clean_corpus, report_path
-    from ..language_models.cleaning_report import CleaningSettings
+    from ..language_models.cleaning import CleaningSettings, clean_corpus, report_path
     from ..language_models.deduplication import NearDuplicates
     from ..language_models.sentence_filters import Thresholds
 

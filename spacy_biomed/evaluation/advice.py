@@ -44,13 +44,11 @@ def find_fastest(
 ) -> list[Way]:
     """Try the engines with all processors as threads, and of the fastest other divisions.
 
-    The trainable pipeline beside a compressed one is tried too, if PyTorch is installed.
+    The trainable pipeline beside a compressed one is tried too, if PyTorch is installed. The
+    fastest way comes first.
 
     Args:
         texts: to annotate; each way takes about three seconds, or as long as all texts take.
-
-    Returns:
-        the ways by their speed, the fastest first.
     """
     exported = any(hasattr(pipe, "engine") for _, pipe in load_pipeline(pipeline).pipeline)
 
@@ -82,11 +80,7 @@ def find_fastest(
 def _measure(
     pipeline: str, engine: str, processes: int, threads: int, texts: list[str]
 ) -> tuple[str, float]:
-    """Annotate the texts again and again in several processes at the same time.
-
-    Returns:
-        the engine that was used, and words per second.
-    """
+    """Annotate the texts in several processes; return the engine, and words per second."""
     environment = thread_settings(threads) | ({VARIABLE: engine} if engine else {})
     with ExitStack() as stack, ThreadPoolExecutor(processes) as pool:
         workers = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -41,8 +41,6 @@ class PipelineFigures:
     Attributes:
         pipeline: directory or package.
         documents, words: number of texts, and of their tokens by the pipeline's tokenizer.
-        batch_size: batch size of `nlp.pipe`.
-        components: names of the pipeline's components.
         engines: the library that runs each exported encoder, by the component's name.
         disk_bytes: size of its directory.
         peak_bytes: peak resident size of the process that annotated the texts; None if unknown.
@@ -81,7 +79,6 @@ class Measure:
     Attributes:
         name: key in JSON.
         title, unit: for tables.
-        more_is_better: whether a larger value is better.
         values: returns all measured values, in words or documents per second, seconds or bytes.
         scale: factor that converts a value to the unit.
         percentile: percentile of the values that is the figure; by default the median.
@@ -160,7 +157,6 @@ def measure_pipelines(
     Args:
         pipelines: directories or installed packages.
         texts: texts to annotate, once as a warm-up, then `repeats` times.
-        repeats: number of repeats of each measurement.
         threads: number of threads of each library; by default as set in the environment.
         batch_size: batch size of `nlp.pipe`; by default the setting of each pipeline.
         code: Python file with what the pipelines need.
@@ -170,13 +166,27 @@ def measure_pipelines(
         BiomedError: if a pipeline cannot be loaded, or fails.
     """
     environment = thread_settings(threads)
-    with _loaded(pipelines, texts, environment, batch_size, progress, code) as loaded:
+    with ExitStack() as stack:
+        loaded = [
+            (
+                PipelineFigures(pipeline, len(texts)),
+                stack.enter_context(start_worker(MEASURES_PIPELINE, environment)),
+            )
+            for pipeline in pipelines
+        ]
+        for figures, worker in loaded:
+            _ask(figures, worker, "load", pipeline=figures.pipeline, text=SENTENCE, code=code)
+            counts = _ask(figures, worker, "read", texts=texts, batch_size=batch_size)
+            for name, value in counts.items():
+                setattr(figures, name, value)
+            _ask(figures, worker, "pipe")
+            progress(f"{figures.pipeline}: warm-up")
         for i in range(repeats):
             for figures, _ in loaded:
-                with _explaining(figures.pipeline):
-                    load, first = measure_first_sentence(figures.pipeline, environment, code=code)
-                figures.load_seconds.append(load)
-                figures.first_seconds.append(first)
+                with start_worker(MEASURES_PIPELINE, environment) as new:
+                    sentence = {"pipeline": figures.pipeline, "text": SENTENCE, "code": code}
+                    figures.load_seconds.append(_ask(figures, new, "load", **sentence))
+                    figures.first_seconds.append(time.perf_counter() - new.started)
                 progress(f"{figures.pipeline}: start {i + 1}")
         for i in range(repeats):
             for figures, worker in loaded:
@@ -196,65 +206,16 @@ def count_parts(pipelines: int, repeats: int) -> int:
     return pipelines * (1 + 3 * repeats)
 
 
-def measure_first_sentence(
-    pipeline: str,
-    environment: dict[str, str],
-    code: str | None = None,
-) -> tuple[float, float]:
-    """Start a process, load a pipeline in it and annotate a sentence.
-
-    Returns:
-        seconds of `spacy.load`, and seconds from the process's start to the annotation.
-    """
-    with start_worker(MEASURES_PIPELINE, environment) as worker:
-        load_seconds = worker.ask("load", pipeline=pipeline, text=SENTENCE, code=code)
-        return load_seconds, time.perf_counter() - worker.started
-
-
-@contextmanager
-def _loaded(
-    pipelines: list[str],
-    texts: list[str],
-    environment: dict[str, str],
-    batch_size: int | None,
-    progress: Progress,
-    code: str | None,
-) -> Iterator[list[tuple[PipelineFigures, Worker]]]:
-    """Load each pipeline in a separate process, and let it annotate the texts once."""
-    with ExitStack() as stack:
-        loaded = [
-            (
-                PipelineFigures(pipeline, len(texts)),
-                stack.enter_context(start_worker(MEASURES_PIPELINE, environment)),
-            )
-            for pipeline in pipelines
-        ]
-        for figures, worker in loaded:
-            _ask(figures, worker, "load", pipeline=figures.pipeline, text=SENTENCE, code=code)
-            counts = _ask(figures, worker, "read", texts=texts, batch_size=batch_size)
-            for name, value in counts.items():
-                setattr(figures, name, value)
-            _ask(figures, worker, "pipe")
-            progress(f"{figures.pipeline}: warm-up")
-        yield loaded
-
-
 def _ask(figures: PipelineFigures, worker: Worker, do: str, **arguments: object) -> Any:
-    with _explaining(figures.pipeline):
-        return worker.ask(do, **arguments)
-
-
-@contextmanager
-def _explaining(pipeline: str) -> Iterator[None]:
-    """Convert the failure of a pipeline's worker to a one-line message."""
+    """Ask the worker of a pipeline; its failure is one line."""
     try:
-        yield
+        return worker.ask(do, **arguments)
     except WorkerFailed as error:
         if error.kind == BiomedError.__name__:
             raise BiomedError(str(error)) from error
         reason = f"{error.kind}: {error}" if error.kind else str(error)
         raise BiomedError(
-            f"{pipeline}: cannot be measured ({reason}); "
+            f"{figures.pipeline}: cannot be measured ({reason}); "
             "try it with `python -m spacy biomed annotate`"
         ) from error
 

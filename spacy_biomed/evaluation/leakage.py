@@ -24,7 +24,6 @@ class Leakage:
     """Counts of the gold mentions of a label.
 
     Attributes:
-        mentions: all mentions.
         leaked: mentions that can be read in part in the new text at their position.
         kept: mentions that stay on purpose, such as ages below the limit. They are not leaked.
         by_chance: mentions whose random surrogate shares a word with them. They are not leaked,
@@ -39,13 +38,7 @@ class Leakage:
 
 @dataclass(slots=True)
 class LeakageReport:
-    """The leakage of a corpus.
-
-    Attributes:
-        labels: label to its counts.
-        documents: number of documents.
-        leaking_documents: number of documents with a leaked mention.
-    """
+    """The leakage of a corpus."""
 
     labels: dict[str, Leakage] = field(default_factory=dict)
     documents: int = 0
@@ -93,7 +86,8 @@ def measure_leakage(
         deidentified = predicted._.deidentified
         _check_pair(number, gold, predicted, spans_key)
         text, is_leaking = gold.text, False
-        for mention in _gold_mentions(gold, spans_key):
+        spans = gold.ents if spans_key is None else gold.spans[spans_key]
+        for mention in {*map(locate_span, spans), *get_unaligned(gold)}:
             start, end, label = mention
             if not is_identifying(label):
                 continue
@@ -127,11 +121,6 @@ def _check_pair(number: int, gold: Doc, predicted: Doc, spans_key: str | None) -
             f'document {number} has no gold mentions in doc.spans["{spans_key}"], but in '
             f"{', '.join(gold.spans) or 'no group'}: name the group with the mentions"
         )
-
-
-def _gold_mentions(gold: Doc, spans_key: str | None) -> set[tuple[int, int, str]]:
-    spans = gold.ents if spans_key is None else gold.spans[spans_key]
-    return {*map(locate_span, spans), *get_unaligned(gold)}
 
 
 def _is_kept(

@@ -65,7 +65,15 @@ class PipelineWorker:
 
     def peak_memory(self) -> int | None:
         """Peak resident size of this process so far, in bytes; None if unknown."""
-        return peak_memory()
+        if size := memory_status("VmHWM"):
+            return size
+        try:
+            import resource
+        except ImportError:
+            return None
+        # On Linux it includes the parent's memory at the fork.
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def spread(items: list[Item], count: int) -> list[Item]:
@@ -84,11 +92,6 @@ def directory_size(path: Path) -> int:
     )
 
 
-def peak_memory() -> int | None:
-    """Peak resident size of this process so far, in bytes; None if unknown."""
-    return memory_status("VmHWM") or _peak_of_resource_usage()
-
-
 def memory_status(field: str) -> int | None:
     """A field of Linux's /proc/self/status, in bytes; None if there is no such field."""
     try:
@@ -97,13 +100,3 @@ def memory_status(field: str) -> int | None:
         return None
     sizes = [line.split()[1] for line in lines if line.startswith(f"{field}:")]
     return int(sizes[0]) * 1024 if sizes else None
-
-
-def _peak_of_resource_usage() -> int | None:
-    """Peak resident size from `resource`; on Linux it includes the parent's memory at the fork."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

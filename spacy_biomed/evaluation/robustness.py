@@ -138,9 +138,7 @@ def _score_entities(change: str, pairs: Iterable[tuple[Doc, list[int], Doc]]) ->
 
 
 def _score_replacements(
-    change: str,
-    pairs: Iterable[tuple[Doc, list[int], Doc]],
-    deidentifier: BiomedDeidentifier,
+    change: str, pairs: Iterable[tuple[Doc, list[int], Doc]], deidentifier: BiomedDeidentifier
 ) -> Robustness:
     counts = DeidentificationScores()
     for reference, places, doc in pairs:

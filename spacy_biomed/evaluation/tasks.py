@@ -37,10 +37,13 @@ class Head:
         return self.kind.usage(self.settings)
 
     @property
+    def scored_as(self) -> str:
+        """Its name in its scores: those of a component of spaCy do not have its own."""
+        return self.kind.default_name if self.settings["factory"] in STAND_INS else self.name
+
+    @property
     def shown(self) -> ShownScores:
-        is_from_spacy = self.settings["factory"] in STAND_INS  # its scores do not have its name
-        name = self.kind.default_name if is_from_spacy else self.name
-        return self.kind.shown_scores(name, self.settings)
+        return self.kind.shown_scores(self.scored_as, self.settings)
 
     def rows(self, scores: Scores) -> Iterator[tuple[str, list[float | None]]]:
         """Title, and precision, recall and F1 from 0 to 1, of each score and label."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
+from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from ..errors import BiomedError, escape, quote
@@ -38,36 +38,7 @@ _NO_TEXT = {
 _EMPTY_BRACKETS = re.compile(r"\s?[\[(][\s,;–-]*[\])]")
 # Parts of articles in BioC, as PubMed Central names them.
 _NO_TEXT_PASSAGES = ("REF", "TABLE")
-
-
-@dataclass(slots=True)
-class _Element:
-    name: str
-    attributes: dict[str, str]
-    content: list[_Element | str] = field(default_factory=list)
-
-    @property
-    def children(self) -> list[_Element]:
-        return [one for one in self.content if isinstance(one, _Element)]
-
-    @property
-    def language(self) -> str:
-        return self.attributes.get("xml:lang", "")
-
-    def find(self, *names: str) -> list[_Element]:
-        """The elements at a path below this one."""
-        found = [self]
-        for name in names:
-            found = [child for one in found for child in one.children if child.name == name]
-        return found
-
-    def search(self, name: str) -> Iterator[_Element]:
-        """The elements with a name anywhere below this one, without those inside of others."""
-        for child in self.children:
-            if child.name == name:
-                yield child
-            else:
-                yield from child.search(name)
+_LANGUAGE = "xml:lang"
 
 
 def read_articles(file: BinaryIO, path: Path) -> Iterator[str]:
@@ -77,10 +48,6 @@ def read_articles(file: BinaryIO, path: Path) -> Iterator[str]:
     Translations of an article or abstract, and articles within articles, are texts of their own.
     Left out are tables, figures, formulas, footnotes, references and their numbers in the text, and
     citations of PubMed without an abstract.
-
-    Args:
-        file: its bytes.
-        path: its path, for messages.
 
     Raises:
         BiomedError: while reading, if the file is not well-formed XML, has another root, declares
@@ -97,10 +64,11 @@ class _Records:
 
     def __init__(self, path: Path):
         self._path = path
-        self._readers: dict[str, Callable[[_Element], Iterator[str]]] = {}
-        self._open: list[_Element] = []
+        self._readers: dict[str, Callable[[Element], Iterator[str]]] = {}
+        self._builder = TreeBuilder()
+        self._depth = 0
         self._begin = 0
-        self._finished: list[_Element] = []
+        self._finished: list[Element] = []
         self._limit = max_line()
         self._parser = parser = expat.ParserCreate()
         parser.buffer_text = True
@@ -127,13 +95,13 @@ class _Records:
             raise
         except (LookupError, ValueError):
             raise self._error("declares an encoding that is unknown; convert it to UTF-8") from None
-        if self._open and self._parser.CurrentByteIndex - self._begin > self._limit:
+        if self._depth and self._parser.CurrentByteIndex - self._begin > self._limit:
             raise self._error(
                 f"a record of over {self._limit >> 20} MB; divide it, or set {LINE_VARIABLE} higher"
             )
         finished, self._finished = self._finished, []
         for record in finished:
-            yield from filter(None, self._readers[record.name](record))
+            yield from filter(None, self._readers[record.tag](record))
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition(":")[2]
@@ -145,26 +113,26 @@ class _Records:
                     f"this file with <{escape(name, 80)}>; convert it to one of them, or to text"
                 )
             self._readers = _FORMATS[name]
-        if not self._open:
+        if not self._depth:
             if name not in self._readers:
                 return
             self._begin = self._parser.CurrentByteIndex
-        if len(self._open) >= _DEEPEST:
+            self._builder = TreeBuilder()
+        if self._depth >= _DEEPEST:
             raise self._error(f"nested over {_DEEPEST} elements deep; is it an article?")
-        element = _Element(name, attributes)
-        if self._open:
-            self._open[-1].content.append(element)
-        self._open.append(element)
+        self._builder.start(name, attributes)
+        self._depth += 1
 
     def _end(self, tag: str) -> None:
-        if self._open:
-            element = self._open.pop()
-            if not self._open:
-                self._finished.append(element)
+        if self._depth:
+            self._builder.end(tag.rpartition(":")[2])
+            self._depth -= 1
+            if not self._depth:
+                self._finished.append(self._builder.close())
 
     def _add_text(self, text: str) -> None:
-        if self._open:
-            self._open[-1].content.append(text)
+        if self._depth:
+            self._builder.data(text)
 
     def _add_character(self, name: str, is_parameter: bool) -> None:
         named = f"&{name};"
@@ -180,81 +148,75 @@ class _Records:
         return BiomedError(f"{self._path}:{self._parser.CurrentLineNumber}: {problem}")
 
 
-def _join(elements: Collection[_Element]) -> str:
+def _join(elements: Collection[Element]) -> str:
     """The running text of elements, with a blank line between paragraphs."""
-    parts: list[str] = []
-    for element in elements:
-        _flatten(element, parts)
-        parts.append("\n")
-    text = _EMPTY_BRACKETS.sub("", "".join(parts))
+    text = _EMPTY_BRACKETS.sub("", "\n".join(map(_flatten, elements)))
     paragraphs = (" ".join(part.split()) for part in text.split("\n"))
     return "\n\n".join(filter(None, paragraphs))
 
 
-def _flatten(element: _Element, parts: list[str]) -> None:
-    if element.name in _NO_TEXT or _is_citation(element):
-        return
-    own: list[str] = []
-    for one in element.content:
-        if isinstance(one, str):
-            own.append(re.sub(r"\s+", " ", one))
-        else:
-            _flatten(one, own)
-    if element.name == "sup" and any(map(_is_citation, element.children)):
-        own = [] if not re.search(r"\w", "".join(own)) else own
-    around = ["\n"] if element.name in _PARAGRAPHS else []
-    parts.extend([*around, *own, *around])
+def _flatten(element: Element) -> str:
+    """The running text of an element, its paragraphs between line feeds."""
+    if element.tag in _NO_TEXT or _is_citation(element):
+        return ""
+    parts = [_to_line(element.text)]
+    for child in element:
+        parts += _flatten(child), _to_line(child.tail)
+    own = "".join(parts)
+    if element.tag == "sup" and any(map(_is_citation, element)) and not re.search(r"\w", own):
+        return ""
+    return f"\n{own}\n" if element.tag in _PARAGRAPHS else own
 
 
-def _is_citation(element: _Element) -> bool:
+def _to_line(text: str | None) -> str:
+    return re.sub(r"\s+", " ", text or "")
+
+
+def _is_citation(element: Element) -> bool:
     """Whether an element is the number of a reference; names of authors belong to the text."""
-    is_reference = element.name == "xref" and element.attributes.get("ref-type") == "bibr"
-    return is_reference and not re.search(r"[^\W\d_]", _text_of(element))
+    is_reference = element.tag == "xref" and element.get("ref-type") == "bibr"
+    return is_reference and not re.search(r"[^\W\d_]", "".join(element.itertext()))
 
 
-def _text_of(element: _Element) -> str:
-    return "".join(one if isinstance(one, str) else _text_of(one) for one in element.content)
+def _read_citation(record: Element) -> Iterator[str]:
+    titles = list(record.iter("ArticleTitle"))[:1]
+    abstract = next(record.iter("Abstract"), Element(""))
+    texts = abstract.findall("AbstractText")
+    if _join(texts):
+        yield _join([*titles, *texts])
+    for other in record.iter("OtherAbstract"):
+        yield _join(other.findall("AbstractText"))
 
 
-def _read_citation(record: _Element) -> Iterator[str]:
-    titles = list(record.search("ArticleTitle"))[:1]
-    abstracts = [one.find("AbstractText") for one in record.search("Abstract")][:1]
-    if abstracts and _join(abstracts[0]):
-        yield _join([*titles, *abstracts[0]])
-    for other in record.search("OtherAbstract"):
-        yield _join(other.find("AbstractText"))
-
-
-def _read_article(article: _Element) -> Iterator[str]:
-    fronts = [*article.find("front", "article-meta"), *article.find("front-stub")]
-    titles = [one for front in fronts for one in front.find("title-group", "article-title")]
-    abstracts = [one for front in fronts for one in front.find("abstract")]
-    yield _join([*titles, *abstracts, *article.find("body")])
+def _read_article(article: Element) -> Iterator[str]:
+    fronts = [*article.findall("front/article-meta"), *article.findall("front-stub")]
+    titles = [one for front in fronts for one in front.findall("title-group/article-title")]
+    abstracts = [one for front in fronts for one in front.findall("abstract")]
+    yield _join([*titles, *abstracts, *article.findall("body")])
     for front in fronts:
-        translated = front.find("title-group", "trans-title-group")
-        for abstract in front.find("trans-abstract"):
-            own = [one for one in translated if one.language == abstract.language]
-            yield _join([*(title for one in own for title in one.find("trans-title")), abstract])
-    for inner in (*article.find("sub-article"), *article.find("response")):
+        translated = front.findall("title-group/trans-title-group")
+        for abstract in front.findall("trans-abstract"):
+            own = [one for one in translated if one.get(_LANGUAGE) == abstract.get(_LANGUAGE)]
+            yield _join([*(title for one in own for title in one.findall("trans-title")), abstract])
+    for inner in (*article.findall("sub-article"), *article.findall("response")):
         yield from _read_article(inner)
 
 
-def _read_bioc(document: _Element) -> Iterator[str]:
-    def is_read(passage: _Element) -> bool:
-        kinds = map(_text_of, passage.find("infon"))
-        return not any(kind in _NO_TEXT_PASSAGES for kind in kinds)
+def _read_bioc(document: Element) -> Iterator[str]:
+    def is_read(passage: Element) -> bool:
+        return not any(infon.text in _NO_TEXT_PASSAGES for infon in passage.findall("infon"))
 
-    passages = filter(is_read, document.find("passage"))
+    passages = filter(is_read, document.findall("passage"))
     # A passage has a text, or sentences that have one each.
-    yield _join([text for passage in passages for text in passage.search("text")])
+    yield _join([text for passage in passages for text in passage.iter("text")])
 
 
-def _read_record(record: _Element) -> Iterator[str]:
-    articles = list(record.search("article"))
+def _read_record(record: Element) -> Iterator[str]:
+    articles = list(record.iter("article"))
     for article in articles:
         yield from _read_article(article)
     if not articles:
-        titles, texts = list(record.search("title")), list(record.search("description"))
+        titles, texts = list(record.iter("title")), list(record.iter("description"))
         if len(titles) != len(texts):
             titles = []  # which title is of which language cannot be known
         for place, text in enumerate(texts):
@@ -262,7 +224,7 @@ def _read_record(record: _Element) -> Iterator[str]:
 
 
 # By the root's name, the readers of its records.
-_FORMATS: dict[str, dict[str, Callable[[_Element], Iterator[str]]]] = {
+_FORMATS: dict[str, dict[str, Callable[[Element], Iterator[str]]]] = {
     "PubmedArticleSet": {"PubmedArticle": _read_citation, "PubmedBookArticle": _read_citation},
     "MedlineCitationSet": {"MedlineCitation": _read_citation},
     "article": {"article": _read_article},

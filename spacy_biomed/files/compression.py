@@ -30,8 +30,6 @@ def open_binary(path: Path, mode: Literal["rb", "wb"], ending: str) -> BinaryIO:
     """Open a file for reading or writing, with compression by an ending.
 
     Args:
-        path: the file.
-        mode: "rb" or "wb".
         ending: `.gz`, `.xz` or `.zst`; any other ending means no compression.
 
     Raises:
@@ -71,7 +69,6 @@ def reading(path: Path, where: str = "") -> Iterator[None]:
     """Convert errors of reading an input file to a one-line message.
 
     Args:
-        path: the file.
         where: how far it could be read, such as "after line 3".
     """
     try:

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, cast
 
 from ..errors import BiomedError, quote
 
@@ -26,11 +26,6 @@ _PIECE = 2**14
 TOO_SHORT = "Compressed file ended before the end-of-stream marker was reached"
 
 
-class _Readable(Protocol):
-    def read1(self, size: int) -> bytes: ...
-    def close(self) -> None: ...
-
-
 def max_ratio() -> int:
     """The maximum ratio of decompressed to compressed size: 200, or the environment's number."""
     return _read_number(RATIO_VARIABLE, RATIO)
@@ -41,12 +36,8 @@ def max_line() -> int:
     return _read_number(LINE_VARIABLE, LINE_MEGABYTES) * 2**20
 
 
-def open_bounded(path: Path, decompress: Callable[[BinaryIO], _Readable]) -> BinaryIO:
+def open_bounded(path: Path, decompress: Callable[[BinaryIO], Any]) -> BinaryIO:
     """Open a compressed file for reading, with constant memory.
-
-    Args:
-        path: the file.
-        decompress: opens the decompressed stream of a file.
 
     Raises:
         BiomedError: while reading, if the content so far is more than `max_ratio()` times as large
@@ -54,24 +45,14 @@ def open_bounded(path: Path, decompress: Callable[[BinaryIO], _Readable]) -> Bin
         EOFError: while reading, if the file is empty.
     """
     file = path.open("rb")
-    try:
-        stream = decompress(file)
-    except BaseException:
-        file.close()
-        raise
-    return cast(BinaryIO, io.BufferedReader(_BoundedStream(path, file, stream), _BLOCK))
+    stream = _BoundedStream(path, file, decompress(file))
+    return cast(BinaryIO, io.BufferedReader(stream, _BLOCK))
 
 
 class _BoundedStream(io.RawIOBase):
-    """The content of a compressed file, with a check of its size.
+    """The content of a compressed file, with a check of its size."""
 
-    Attributes:
-        path: path of the file, for messages.
-        file: the compressed file.
-        stream: its decompressed content.
-    """
-
-    def __init__(self, path: Path, file: BinaryIO, stream: _Readable):
+    def __init__(self, path: Path, file: BinaryIO, stream: Any):
         self.path, self.file, self.stream = path, file, stream
         self.ratio = max_ratio()
         self.size = 0
@@ -100,10 +81,6 @@ class _BoundedStream(io.RawIOBase):
 def check_deflated(content: bytes, path: Path) -> None:
     """Check the decompressed size of zlib data. Other data are not checked.
 
-    Args:
-        content: the compressed data.
-        path: the source of the data, for the message.
-
     Raises:
         BiomedError: if the size is more than `max_ratio()` times larger, and more than 4 MiB.
     """
@@ -120,8 +97,6 @@ def check_ratio(compressed: int, size: int, path: Path, ratio: int | None = None
 
     Args:
         compressed, size: number of bytes before and after decompression.
-        path: the source of the data, for the message.
-        ratio: maximum ratio; by default `max_ratio()`.
 
     Raises:
         BiomedError: if `size` is more than `ratio` times `compressed`, and more than 4 MiB.

@@ -33,7 +33,6 @@ def find_files(folder: Path, is_wanted: Callable[[str], bool]) -> list[FoundFile
     begin with a dot are left out.
 
     Args:
-        folder: where to search.
         is_wanted: decides on a file by its name.
 
     Returns:
@@ -65,7 +64,6 @@ def list_files(folder: Path, is_wanted: Callable[[str], bool], missing: str) -> 
     """The paths of what `find_files` finds.
 
     Args:
-        folder, is_wanted: as there.
         missing: what to say after the folder if there is nothing.
 
     Raises:

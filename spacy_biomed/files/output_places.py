@@ -29,7 +29,6 @@ def check_output(output: Path, sources: Iterable[Path | str]) -> None:
     """Check that an output is not a source, is not in a source and does not contain a source.
 
     Args:
-        output: file or directory to write.
         sources: files and directories. Paths that do not exist, such as the name of a package, are
             ignored.
 

@@ -39,8 +39,6 @@ def read_rows(path: Path, names: Sequence[str], first: int = 0) -> Iterator[dict
     """Yield rows as values by column. In place of a string that is not UTF-8, there is "\\ud800".
 
     Args:
-        path: the file.
-        names: of the columns to read.
         first: number of the first row to yield, from 0.
 
     Raises:

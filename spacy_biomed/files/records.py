@@ -11,7 +11,6 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, cast
@@ -103,8 +102,6 @@ def read_text_lines(path: Path, layout: Layout = Layout(), offset: int = 0) -> I
     """Yield the lines of a file without their ends, LF or CRLF.
 
     Args:
-        path: the file, compressed or not.
-        layout: how it is written.
         offset: where to begin, which is where a line does.
 
     Raises:
@@ -130,14 +127,8 @@ def parse_object(text: str) -> tuple[dict[str, object] | None, str]:
     """Parse a JSON object; return it, or why the text cannot be parsed as an object."""
     try:
         value = parse_json(text)
-    except json.JSONDecodeError as error:
-        where = f"{error.msg.removesuffix(' at')} at character {error.colno}"
-        return None, f"not JSON ({where}); put an object on each line"
-    except RecursionError:
-        return None, "not JSON (nested too deeply); put an object on each line"
-    except ValueError as error:  # of a number with too many digits, or of a field that is repeated
-        many = "not JSON (a number of too many digits); put an object on each line"
-        return None, str(error) if str(error) == TWICE else many
+    except (ValueError, RecursionError) as error:
+        return None, explain_json(error, "put an object on each line")
     if not isinstance(value, dict):
         return None, "JSON, but no object; put an object on each line"
     return value, ""
@@ -149,6 +140,18 @@ TWICE = "two fields of an object have one name: rename one, or remove it"
 def parse_json(text: str) -> Any:
     """Parse JSON; raise ValueError if two fields of an object have one name."""
     return json.loads(text, object_pairs_hook=_make_object)
+
+
+def explain_json(error: Exception, advice: str) -> str:
+    """Why `parse_json` failed, without the content, and what to do."""
+    if str(error) == TWICE:
+        return TWICE
+    reason = "a number of too many digits"
+    if isinstance(error, json.JSONDecodeError):
+        reason = f"{error.msg.removesuffix(' at')} at character {error.colno}"
+    elif isinstance(error, RecursionError):
+        reason = "nested too deeply"
+    return f"not JSON ({reason}); {advice}"
 
 
 def _make_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -204,7 +207,6 @@ def read_delimited(
     like any other.
 
     Args:
-        path, layout: see `read_text_lines`.
         names: of the columns (`read_header`).
         offset: where to begin, which is where a record does.
 
@@ -356,12 +358,10 @@ def _read_lines(path: Path, layout: Layout, offset: int) -> Iterator[Record]:
     encoding = layout.encoding
     is_wide = "\n".encode(encoding) != b"\n"  # UTF-16, for example
     ending = path.suffix.lower()
-    with ExitStack() as stack:
-        file = stack.enter_context(open_binary(path, "rb", ending))
+    with open_binary(path, "rb", ending) as opened:
+        file = opened
         if is_wide:
-            reader = io.BufferedReader(_Utf8Stream(file, encoding), _BLOCK)
-            file = stack.enter_context(cast(BinaryIO, reader))
-            encoding = "utf-8"
+            file, encoding = cast(BinaryIO, _Utf8Lines(opened, encoding)), "utf-8"
         _skip(file, offset, can_seek=not is_wide and ending not in COMPRESSED_ENDINGS)
         for number, (begin, content) in enumerate(_number_lines(file, offset), start=1):
             if begin == 0 and content is not None:
@@ -459,23 +459,14 @@ def _without_end(line: str) -> str:
     return line[:-1] if line.endswith("\n") else line
 
 
-class _Utf8Stream(io.RawIOBase):
-    """The content of a file in UTF-8, whatever encoding the file has."""
+class _Utf8Lines:
+    """The lines of a file in UTF-8, whatever encoding the file has."""
 
     def __init__(self, file: BinaryIO, encoding: str):
-        self._file = file
-        self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._left = b""
+        self._text = io.TextIOWrapper(file, encoding, newline="\n")
 
-    def readable(self) -> bool:
-        return True
+    def readline(self, size: int) -> bytes:
+        """At most so many characters of a line."""
+        return self._text.readline(size).encode()
 
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._left:
-            content = self._file.read(_BLOCK)
-            self._left = self._decoder.decode(content, final=not content).encode()
-            if not content:
-                break
-        count = min(len(buffer), len(self._left))
-        buffer[:count], self._left = self._left[:count], self._left[count:]
-        return count
+    read = readline  # `_skip` ends where a line does

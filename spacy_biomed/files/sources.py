@@ -11,7 +11,7 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from hashlib import sha256
 from itertools import islice
@@ -37,6 +37,7 @@ from .records import (
     Record,
     check_text,
     decode,
+    explain_json,
     parse_json,
     read_delimited,
     read_header,
@@ -72,7 +73,6 @@ class Item(NamedTuple):
 
     Attributes:
         id: identifier; file and row if it cannot be read.
-        text: the text.
         error: why the row cannot be read, without its text; "" for a document.
         patient: what documents have in common that share surrogates; "" for nothing.
         fields: the columns that are kept.
@@ -89,8 +89,6 @@ class Reading(NamedTuple):
     """How an input is read.
 
     Attributes:
-        columns: of the documents.
-        layout: of text files.
         is_copied: whether the documents are written again in the form of the input. Then they are
             known by their place, and a blank line of a text is a document too.
         text_option: what names the column of the text, for messages.
@@ -133,13 +131,13 @@ class Part(ABC):
     """A file of the input, or its folder of text files.
 
     Attributes:
-        path: the file or folder.
-        how: how it is read.
         name: the path within the input; the name of the input itself if it is one part.
         state: see `find_state`, when it was found.
+        change: what is made of each row that is read; None for the row itself.
     """
 
     can_seek = False
+    change: Callable[[Item], Item] | None = None
 
     def __init__(self, path: Path, name: str, how: Reading):
         self.path, self.name, self.how = path, name, how
@@ -155,6 +153,11 @@ class Part(ABC):
     def read_from(self, offset: int, row: int) -> Iterator[Item]:
         """Read all rows from an offset on, which is that of a row."""
 
+    def read_changed(self, offset: int = 0, row: int = 0) -> Iterator[Item]:
+        """What `change` makes of the rows; arguments are as in `read_from`."""
+        items = self.read_from(offset, row)
+        return items if self.change is None else map(self.change, items)
+
     def read(self, shard: Shard) -> Iterator[Item]:
         """Read the rows of a shard.
 
@@ -162,7 +165,7 @@ class Part(ABC):
         """
         is_behind = self._stream is None or shard.row < self._row
         if is_behind or (self.can_seek and shard.row != self._row):
-            self._stream = self.read_from(shard.offset, shard.row)
+            self._stream = self.read_changed(shard.offset, shard.row)
             self._row = shard.row
         assert self._stream is not None
         for _ in islice(self._stream, shard.row - self._row):
@@ -296,12 +299,19 @@ class JsonLines(RecordFile):
         return read_objects(self.path, self.how.layout, offset)
 
     def find_offsets(self) -> Iterator[int]:
-        fields = _NamedFields(self.path, self.how)
+        """Yield the offset of each row, and check that objects have the fields that are named."""
+        missing, has_objects = self.how.named_columns(), False
         with reading(self.path):
             for record in self.records():
-                fields.see(record.value)
+                if isinstance(record.value, dict):
+                    has_objects = True
+                    missing = {n: option for n, option in missing.items() if n not in record.value}
                 yield record.offset
-        fields.check()
+        # Fields of other names may be personal.
+        for name, option in missing.items() if has_objects else ():
+            raise BiomedError(
+                f"{self.path}: no object has a field {name}; name another with {option}"
+            )
 
 
 class JsonList(JsonLines):
@@ -318,19 +328,15 @@ class JsonList(JsonLines):
         """The values of the list."""
         ending = self.path.suffix.lower()
         with reading(self.path), open_binary(self.path, "rb", ending) as file:
-            text, error = decode(file.read(), self.how.layout)
-            if error:
-                raise BiomedError(f"{self.path}: {error}")
+            text, damage = decode(file.read(), self.how.layout)
+            if damage:
+                raise BiomedError(f"{self.path}: {damage}")
             try:
-                rows = parse_json(text)
-            except json.JSONDecodeError as problem:
-                where = f"{self.path}:{problem.lineno}"
-                raise BiomedError(f"{where}: not JSON ({problem.msg}); mend the file") from None
-            except RecursionError:
-                raise BiomedError(f"{self.path}: JSON that is nested too deeply") from None
-            except ValueError as problem:
-                raise BiomedError(f"{self.path}: {problem}") from None
-        return rows
+                return parse_json(text)
+            except (ValueError, RecursionError) as error:
+                where = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+                problem = explain_json(error, "mend the file")
+                raise BiomedError(f"{self.path}{where}: {problem}") from None
 
     @staticmethod
     def has_list(path: Path) -> bool:
@@ -478,10 +484,6 @@ class TextFolder(Part):
             return b""
 
 
-class Unread(TextFolder):
-    """What is in a folder of tables and cannot be read, a row each."""
-
-
 # The classes of files by the ending of their names.
 TABLES: dict[str, type[RecordFile]] = {
     ".jsonl": JsonLines,
@@ -508,8 +510,6 @@ def find_parts(
     Args:
         path: a file of one of the kinds, or a folder of such files, or of text files that are a
             document each.
-        columns: of the documents.
-        layout: of text files.
         is_copied: see `Reading`.
         kinds: the class of each ending of a name.
 
@@ -552,7 +552,8 @@ def _open_folder(path: Path, how: Reading, kinds: Mapping[str, type[Part]]) -> l
         return [TextFolder(path, path.name, how, found)]
     unread = [file for file in found if file.error]
     parts = [open_part(path / name, name, how, kinds) for name, error in found if not error]
-    return [*parts, Unread(path, ".", how, unread)] if unread else parts
+    # What cannot be read is a part too, with a row for each.
+    return [*parts, TextFolder(path, ".", how, unread)] if unread else parts
 
 
 def _leave_out_hidden(found: list[FoundFile], kinds: Mapping[str, type[Part]]) -> list[FoundFile]:
@@ -702,26 +703,6 @@ def _check_columns(path: Path, how: Reading, found: list[str]) -> None:
                 option = "--text-column, or the character between fields with --delimiter"
             raise BiomedError(
                 f"{path}: no column {name}, but {show_names(found)}; name it with {option}"
-            )
-
-
-class _NamedFields:
-    """Finds fields that no object of a file has; their other names may be personal."""
-
-    def __init__(self, path: Path, how: Reading):
-        self._path, self._missing = path, how.named_columns()
-        self._has_objects = False
-
-    def see(self, value: object) -> None:
-        if isinstance(value, dict):
-            self._has_objects = True
-            for name in [name for name in self._missing if name in value]:
-                del self._missing[name]
-
-    def check(self) -> None:
-        for name, option in self._missing.items() if self._has_objects else ():
-            raise BiomedError(
-                f"{self._path}: no object has a field {name}; name another with {option}"
             )
 
 

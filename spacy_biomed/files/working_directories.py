@@ -57,8 +57,6 @@ def working_directory(
     The directory is created if it does not exist, and then deleted at the end if it is empty.
 
     Args:
-        path: the directory.
-        made_by: the command.
         sources: files and directories that the command reads.
 
     Raises:
@@ -119,9 +117,7 @@ def write_part(directory: Path, name: str, content: bytes) -> None:
     write the same content.
 
     Args:
-        directory: the working directory.
         name: relative path of the file, whose folders are created.
-        content: of the file.
 
     Raises:
         BiomedError: if it cannot be written; then an earlier file is unchanged.
@@ -140,8 +136,6 @@ def write_part_folder(directory: Path, name: str, files: dict[str, bytes]) -> No
     """Write or replace a folder of a working directory; see `write_part`.
 
     Args:
-        directory: the working directory.
-        name: of the folder.
         files: content by the name of the file in the folder.
 
     Raises:

@@ -1,5 +1,4 @@
-from .cleaning import Source, clean_corpus
-from .cleaning_report import CleaningReport, CleaningSettings
+from .cleaning import CleaningReport, CleaningSettings, Source, clean_corpus
 from .deduplication import NearDuplicates
 from .distillation import distill
 from .distillation_recipe import DistillationRecipe

@@ -7,10 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import repeat
 from pathlib import Path
+from typing import Any
 
 import srsly
 from spacy.util import minibatch
@@ -25,22 +26,9 @@ from ..files.sources import TEXTS, find_kind
 from ..files.working_directories import scratch_directory
 from ..workers.pool import ProcessPool
 from ..workers.process import WorkerFailed
-from .cleaning_report import (
-    DUPLICATE,
-    IN_DUPLICATE,
-    NEAR_DUPLICATE,
-    NO_SENTENCE_LEFT,
-    NO_STOP_WORDS,
-    OF_OTHER_SOURCE,
-    OTHER_LANGUAGE,
-    REPORT_KEYS,
-    Account,
-    CleaningReport,
-    CleaningSettings,
-)
-from .deduplication import DuplicateIndex, Sketch, Sketcher, hash_text, normalize
+from .deduplication import DuplicateIndex, NearDuplicates, Sketch, Sketcher, hash_text, normalize
 from .language_identification import LanguageIdentifier
-from .sentence_filters import SentenceFilter
+from .sentence_filters import RULES, SentenceFilter, Thresholds
 from .sentence_splitting import SentenceSplitter
 from .text_sources import read_documents
 
@@ -50,6 +38,102 @@ _INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
 # Documents in a batch for a worker process, and maximum waiting batches per process.
 _BATCH = 64
 _WAITING = 4
+
+OTHER_LANGUAGE, NO_STOP_WORDS = "other_language", "no_stop_words"
+DUPLICATE, NEAR_DUPLICATE = "duplicate", "near_duplicate"
+OF_OTHER_SOURCE = "_of_other_source"
+IN_DUPLICATE = "in_duplicate_document"
+NO_SENTENCE_LEFT = "no_sentence_left"
+
+# Reasons to remove sentences and documents, in the order in which they are checked.
+SENTENCE_REASONS = (
+    *RULES,
+    OTHER_LANGUAGE,
+    NO_STOP_WORDS,
+    IN_DUPLICATE,
+    DUPLICATE,
+    DUPLICATE + OF_OTHER_SOURCE,
+)
+DOCUMENT_REASONS = (
+    *(kind + source for kind in (DUPLICATE, NEAR_DUPLICATE) for source in ("", OF_OTHER_SOURCE)),
+    NO_SENTENCE_LEFT,
+)
+# The keys of the report as JSON.
+REPORT_KEYS = {"settings", "sources", "total"}
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningSettings:
+    """How to clean a corpus.
+
+    Attributes:
+        lang: code of the language to keep.
+    """
+
+    lang: str
+    thresholds: Thresholds = Thresholds()
+    near_duplicates: NearDuplicates = NearDuplicates()
+
+
+@dataclass(slots=True)
+class Account:
+    """Counts of the input, the output, and what was removed. Words are separated by white space.
+
+    Attributes:
+        documents_in, documents_out, sentences_in, sentences_out, words_in, words_out: counts before
+            and after cleaning.
+        removed_documents, removed_sentences: by reason; see `DOCUMENT_REASONS`, `SENTENCE_REASONS`.
+            Sentences of a duplicate document count as `in_duplicate_document`.
+    """
+
+    documents_in: int = 0
+    documents_out: int = 0
+    sentences_in: int = 0
+    sentences_out: int = 0
+    words_in: int = 0
+    words_out: int = 0
+    removed_documents: Counter[str] = field(default_factory=Counter)
+    removed_sentences: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: Account) -> Account:
+        names = self.__slots__
+        return Account(*(getattr(self, name) + getattr(other, name) for name in names))
+
+    def to_json(self) -> dict[str, dict[str, Any]]:
+        documents, sentences = self.removed_documents, self.removed_sentences
+        return {
+            "documents": {
+                "in": self.documents_in,
+                "out": self.documents_out,
+                "removed": {reason: documents[reason] for reason in DOCUMENT_REASONS},
+            },
+            "sentences": {
+                "in": self.sentences_in,
+                "out": self.sentences_out,
+                "removed": {reason: sentences[reason] for reason in SENTENCE_REASONS},
+            },
+            "words": {"in": self.words_in, "out": self.words_out},
+        }
+
+
+@dataclass(slots=True)
+class CleaningReport:
+    """The counts of each source by name, and the settings of the cleaning."""
+
+    settings: CleaningSettings
+    sources: dict[str, Account]
+
+    @property
+    def total(self) -> Account:
+        return sum(self.sources.values(), Account())
+
+    def to_json(self) -> dict[str, object]:
+        """The report, with `REPORT_KEYS`."""
+        return {
+            "settings": asdict(self.settings),
+            "sources": {name: account.to_json() for name, account in self.sources.items()},
+            "total": self.total.to_json(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,22 +290,21 @@ def clean_corpus(
             file is found at once.
         output: text file to write, with the sentences of a document joined by a space; compressed
             if the name ends in .gz, .xz or .zst. The report is written next to it (`report_path`).
-        settings: how to clean.
         text_field: field of JSON lines, or column of Parquet files, with the text.
         layout: encoding of text files, and how CSV is written.
         workers: number of processes that split and filter; the result does not depend on it.
         on_progress: called with the number of documents done and the total, at the start and after
             each document.
 
-    Returns:
-        the report, as it was written.
-
     Raises:
         BiomedError: if a source cannot be read, the output cannot be written, the place of the
             report has another file, the language is unknown, a package is not installed, or nothing
             is left. Then nothing is written.
     """
-    _check_kind(output)
+    if find_kind(output.name, TEXTS) is None:
+        raise BiomedError(
+            f"{output}: the output is text; let the name end in .txt, .txt.gz, .txt.xz or .txt.zst"
+        )
     paths = [path for source in sources for path in source.paths]
     check_output(output, paths)
     _check_report(report_path(output))
@@ -312,10 +395,3 @@ class _SiftWorker:
 
     def sift(self, texts: list[str]) -> list[Candidate]:
         return [self._sifter.sift(text) for text in texts]
-
-
-def _check_kind(output: Path) -> None:
-    if find_kind(output.name, TEXTS) is None:
-        raise BiomedError(
-            f"{output}: the output is text; let the name end in .txt, .txt.gz, .txt.xz or .txt.zst"
-        )

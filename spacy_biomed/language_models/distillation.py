@@ -76,7 +76,14 @@ def prepare_student(
     if section.name is not None:
         loaded, student, _ = load_language_model(section.name, section.revision, on_cpu=on_cpu)
         _check_vocabulary(recipe, loaded, tokenizer)
-        _check_logits(recipe, student, teacher)
+        # Embedding tables may have more rows than the vocabulary.
+        mine, theirs = student.config.vocab_size, teacher.config.vocab_size
+        if mine != theirs:
+            raise recipe.error(
+                "student.name",
+                f"its embedding table has {mine:,} rows and the teacher's {theirs:,}, so that "
+                "their distributions cannot be compared; take another student, or give it layers",
+            )
         return loaded, student
     try:
         if section.width is None:
@@ -128,19 +135,6 @@ def _check_vocabulary(
         f"its vocabulary is not the teacher's ({len(mine):,} entries and {len(theirs):,}, "
         f"{shared:,} entries shared); take a student with the teacher's, or give it layers",
     )
-
-
-def _check_logits(
-    recipe: DistillationRecipe, student: PreTrainedModel, teacher: PreTrainedModel
-) -> None:
-    """Check the sizes of the embedding tables, which may have more rows than the vocabulary."""
-    mine, theirs = student.config.vocab_size, teacher.config.vocab_size
-    if mine != theirs:
-        raise recipe.error(
-            "student.name",
-            f"its embedding table has {mine:,} rows and the teacher's {theirs:,}, so that their "
-            "distributions cannot be compared; take another student, or give it layers",
-        )
 
 
 def logits_setting(objective: Objective) -> str:

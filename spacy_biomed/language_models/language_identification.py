@@ -23,7 +23,6 @@ class LanguageIdentifier:
     Lui and Baldwin 2012, "langid.py: An Off-the-shelf Language Identification Tool".
 
     Attributes:
-        lang: code of the language.
         language_from: minimum number of characters to identify the language of a sentence.
         language_odds: another language must be at least this many times as probable. For
             telegraphic sentences full of terms, closely related languages are often slightly more

@@ -30,6 +30,7 @@ from tokenizers import Encoding
 from ..arrays import Ints1d
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..errors import BiomedError
+from ..files.digests import hash_file
 from ..files.outputs import replacing_directory
 from .recipe import TrainingRecipe
 from .text_sources import find_files, read_documents
@@ -95,14 +96,11 @@ def prepare_text(
     cache: Path,
     progress: Progress = lambda count: None,
 ) -> tuple[PackedText, PackedText]:
-    """Read, tokenize and pack a recipe's text, or reuse the result of an earlier run.
+    """Pack a recipe's training and validation text, or reuse the result of an earlier run.
 
     Args:
         cache: directory with a subdirectory for each combination of text, tokenizer and packing.
         progress: called with the number of documents tokenized since the last call.
-
-    Returns:
-        the training text and the validation text.
     """
     place = cache / fingerprint(recipe, tokenizer)
     if not (place / _SIGN).is_file():
@@ -140,11 +138,7 @@ def hash_text(paths: list[Path]) -> bytes:
 @cache
 def _hash_file(path: Path, size: int, changed: int) -> bytes:
     """A hash of a file's content; size and time of change are part of the cache's key."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(2**20):
-            digest.update(block)
-    return digest.digest()
+    return bytes.fromhex(hash_file(path))
 
 
 def set_aside(documents: Iterable[str], count: int, seed: int) -> tuple[Iterator[str], list[str]]:
@@ -241,10 +235,7 @@ def _cut(ends: Ints1d) -> bytes:
 
 
 def _prepare(
-    recipe: TrainingRecipe,
-    tokenizer: WordPieceTokenizer,
-    directory: Path,
-    progress: Progress,
+    recipe: TrainingRecipe, tokenizer: WordPieceTokenizer, directory: Path, progress: Progress
 ) -> None:
     text, settings = recipe.text, recipe.packing.model_dump()
     documents: Iterable[str] = read_documents(text.paths, text_field=text.field)

@@ -62,9 +62,7 @@ class RunLog(TrainerCallback):
         self.seconds = 0.0
         self._loss: float | None = None
 
-    def on_train_begin(
-        self, args: object, state: TrainerState, control: object, **others: object
-    ) -> None:
+    def on_train_begin(self, args: object, state: TrainerState, *_: object, **event: Any) -> None:
         rows = self._earlier_rows(state.global_step)
         if rows:
             self.pieces, self.seconds = rows[-1]["pieces"], rows[-1]["seconds"]
@@ -76,9 +74,7 @@ class RunLog(TrainerCallback):
         )
         self.progress.start()
 
-    def on_step_end(
-        self, args: object, state: TrainerState, control: object, **others: object
-    ) -> None:
+    def on_step_end(self, args: object, state: TrainerState, *_: object, **event: Any) -> None:
         now = time.perf_counter()
         pieces = self.batches.pieces(state.global_step - 1)
         self._interval += now - self._mark
@@ -88,14 +84,8 @@ class RunLog(TrainerCallback):
         speed = f"{self._speed():,.0f} pieces/s"
         self.progress.update(self._task, completed=state.global_step, speed=speed)
 
-    def on_log(
-        self,
-        args: object,
-        state: TrainerState,
-        control: object,
-        logs: dict[str, float],
-        **others: object,
-    ) -> None:
+    def on_log(self, args: object, state: TrainerState, *_: object, **event: Any) -> None:
+        logs: dict[str, float] = event["logs"]
         if "loss" not in logs:
             return
         self._loss = logs["loss"]
@@ -106,14 +96,8 @@ class RunLog(TrainerCallback):
         self._interval, self._interval_pieces = 0.0, 0
         self.progress.update(self._task, loss=f"loss {self._loss:.3f}")
 
-    def on_evaluate(
-        self,
-        args: object,
-        state: TrainerState,
-        control: object,
-        metrics: dict[str, float],
-        **others: object,
-    ) -> None:
+    def on_evaluate(self, args: object, state: TrainerState, *_: object, **event: Any) -> None:
+        metrics: dict[str, Any] = event["metrics"]
         loss, perplexity = metrics["eval_loss"], metrics["eval_perplexity"]
         row = self._write(state, validation_loss=loss, validation_perplexity=perplexity)
         self._mark = time.perf_counter()
@@ -164,11 +148,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def counting(what: str, unit: str, console: Console | None) -> Iterator[Callable[[int], None]]:
-    """Show a count during a task of unknown length within the context, in a terminal.
-
-    Yields:
-        a function to call with the increase of the count.
-    """
+    """Show a count during a task of unknown length, in a terminal; yield a function that adds."""
     with _make_bar(
         console,
         TextColumn("{task.description}", markup=False),

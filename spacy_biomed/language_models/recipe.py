@@ -269,7 +269,6 @@ class PretrainingRecipe(TrainingRecipe):
 
     Attributes:
         vocabulary: None for the vocabulary of the existing encoder.
-        encoder: the encoder.
     """
 
     made_by = "spacy biomed pretrain"

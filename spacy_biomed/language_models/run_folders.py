@@ -23,7 +23,7 @@ from ..encoders.batching.concurrency import describe_processor
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..encoders.loading import read_config, read_weights, save_encoder, without_warnings
 from ..errors import BiomedError
-from ..files.outputs import find_paths, replacing_directory, replacing_file
+from ..files.outputs import find_paths, replace_text, replacing_directory
 from ..files.working_directories import working_directory
 from .packed_sequences import PackedText, fingerprint, prepare_text
 from .progress import RunLog, counting, read_rows
@@ -50,7 +50,6 @@ class RunReport:
     """The result of a run.
 
     Attributes:
-        output: the encoder directory.
         step, steps: step with the best weights, and number of steps.
         loss, perplexity: of these weights on the validation text; the perplexity is None if the
             loss is an objective without distributions.
@@ -139,8 +138,7 @@ def _claim_folder(recipe: TrainingRecipe, text: str) -> None:
     path = work / RUN
     if last_checkpoint(work / CHECKPOINTS) is None or not path.is_file():
         shutil.rmtree(work / CHECKPOINTS, ignore_errors=True)
-        with replacing_file(path) as partial:
-            partial.write_text(json.dumps(identity, indent=2), encoding="utf8")
+        replace_text(path, json.dumps(identity, indent=2))
         return
     changed = _differences(json.loads(path.read_text(encoding="utf8")), identity)
     if changed:
@@ -160,10 +158,8 @@ def train(
     """Train, then write the best weights of the run, its log and its model card.
 
     Args:
-        trainer, tokenizer: of the run.
         made: a sentence about the origin of the encoder, for the model card.
         directory: an empty directory to write to; None in processes other than the main process.
-        console: where to show progress; None for nowhere.
 
     Returns:
         the result; None in processes other than the main process.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 from .sentence_splitting import find_language
 
@@ -109,12 +108,7 @@ def _too_many_symbols(sentence: Sentence, limits: Thresholds) -> bool:
 
 
 def _repeated_characters(sentence: Sentence, limits: Thresholds) -> bool:
-    return _repeats(limits.max_repeats).search(sentence.text) is not None
-
-
-@cache
-def _repeats(most: int) -> re.Pattern[str]:
-    return re.compile(rf"([^\d\s])\1{{{most}}}")
+    return re.search(rf"([^\d\s])\1{{{limits.max_repeats}}}", sentence.text) is not None
 
 
 def _all_capitals(sentence: Sentence, limits: Thresholds) -> bool:
@@ -163,7 +157,6 @@ class SentenceFilter:
 
     Attributes:
         lang: code of the language, for its stop words.
-        thresholds: thresholds of the rules.
 
     Raises:
         BiomedError: if spaCy does not know the language.

@@ -27,9 +27,6 @@ def take_layers(teacher: PreTrainedModel, layers: int | Sequence[int]) -> PreTra
         layers: indices of the teacher's layers, from 1, or their number. A number selects every
             k-th layer including the last, the layers of the default layer map.
 
-    Returns:
-        a model of the teacher's class and width, with copied weights.
-
     Raises:
         BiomedError: if the teacher does not have these layers, or its layers cannot be identified.
     """
@@ -62,7 +59,6 @@ def create_smaller(
     All other settings (activation, dropout, positions) are the teacher's.
 
     Args:
-        layers, width, heads: number of layers, width of hidden states, attention heads of a layer.
         feed_forward: inner width of the feed-forward layers; four times `width` by default.
 
     Raises:

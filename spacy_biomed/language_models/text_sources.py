@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from heapq import heappop, heappush
 from pathlib import Path
 
 from ..errors import BiomedError, escape
@@ -83,7 +82,6 @@ def sample_documents(paths: Sequence[Path], words: int, *, seed: int = 0) -> Ite
         paths: see `read_documents`.
         words: minimum total number of words, separated by white space. Documents are drawn until
             they have this number, or all documents if the text has fewer words.
-        seed: changes the choice.
 
     Raises:
         BiomedError: as in `read_documents`.
@@ -93,17 +91,12 @@ def sample_documents(paths: Sequence[Path], words: int, *, seed: int = 0) -> Ite
         digest = blake2b(text.encode(), digest_size=8, key=seed.to_bytes(8, "big")).digest()
         return int.from_bytes(digest, "big")
 
-    drawn: list[tuple[int, int]] = []  # a heap, the last place on top
-    total = 0
-    for text in read_documents(paths):
-        count = len(text.split())
-        heappush(drawn, (-place(text), count))
-        total += count
-        while total - drawn[0][1] >= words:
-            total -= heappop(drawn)[1]
-    last = -drawn[0][0] if drawn else -1
-    texts = read_documents(paths)
-    return (text for text in texts if place(text) <= last)
+    total, last = 0, -1
+    for drawn, count in sorted((place(text), len(text.split())) for text in read_documents(paths)):
+        if total >= words:
+            break
+        total, last = total + count, drawn
+    return (text for text in read_documents(paths) if place(text) <= last)
 
 
 def find_files(paths: Iterable[Path]) -> list[Path]:

@@ -66,9 +66,6 @@ class RowSelection:
 
     With a large vocabulary and a small encoder the head costs as much as the layers, and about five
     of six positions are not predicted. The logits are the same as without the selection.
-
-    Attributes:
-        model: any of transformers' models for masked language modelling.
     """
 
     def __init__(self, model: PreTrainedModel):

@@ -144,12 +144,7 @@ def learn_byte_pairs(texts: Iterable[str], size: int) -> Tokenizer:
 
 
 def save_tokenizer(tokenizer: Tokenizer, directory: Path) -> None:
-    """Write a learned tokenizer so that transformers' `AutoTokenizer` and `read_tokenizer` load it.
-
-    Args:
-        tokenizer: from `learn_vocabulary`.
-        directory: an existing directory.
-    """
+    """Write a learned tokenizer for transformers' `AutoTokenizer` and `read_tokenizer`."""
     is_bpe = tokenizer.token_to_id(BPE_MASK) is not None
     tokens = ["<pad>", "<unk>", "<s>", "</s>", BPE_MASK] if is_bpe else SPECIAL_TOKENS
     settings = {

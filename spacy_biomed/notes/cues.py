@@ -118,10 +118,7 @@ class CueMatcher:
                 node[_END] = _by_direction(tuple(found))
 
     def find(
-        self,
-        words: Sequence[int],
-        sentences: Sequence[int],
-        mentions: Sequence[tuple[int, int]],
+        self, words: Sequence[int], sentences: Sequence[int], mentions: Sequence[tuple[int, int]]
     ) -> list[set[str]]:
         """Find the categories of mentions.
 
@@ -129,9 +126,6 @@ class CueMatcher:
             words: hashes of the words in small letters.
             sentences: the number of each word's sentence, ascending.
             mentions: first word and end (exclusive) of each, in order of their first words.
-
-        Returns:
-            the categories of each mention.
         """
         # The end is a place too: a mention of white space alone may be there, in no sentence.
         sentences = [*sentences, -1]

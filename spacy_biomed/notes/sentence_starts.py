@@ -60,23 +60,14 @@ def find_sentence_starts(text: str, language: str) -> list[int]:
     always, small = frozenset(groups["always"]), frozenset(groups["before a small letter"])
     open_words = frozenset(groups["open"])
     starts: list[int] = []
-    for start, end in _join_lines(text, always, open_words):
-        starts += _split(text, start, end, always, small)
-    return starts
-
-
-def _join_lines(
-    text: str, always: Collection[str], open_words: Collection[str]
-) -> Iterator[tuple[int, int]]:
-    """The lines of a text, those of wrapped prose as one."""
     for paragraph in _paragraphs(text):
         start = paragraph[0][0]
-        for (_, end), goes_on in zip(
-            paragraph, _find_wrapped(text, paragraph, always, open_words), strict=True
-        ):
+        wrapped = _find_wrapped(text, paragraph, always, open_words)
+        for (_, end), goes_on in zip(paragraph, wrapped, strict=True):
             if not goes_on:
-                yield start, end
+                starts += _split(text, start, end, always, small)
                 start = end + 1  # a line feed may be left, which is white space
+    return starts
 
 
 def _paragraphs(text: str) -> Iterator[list[tuple[int, int]]]:
@@ -123,11 +114,7 @@ def _find_wrapped(
 
 
 def _goes_on(
-    line: str,
-    following: str,
-    always: Collection[str],
-    open_words: Collection[str],
-    is_full: bool,
+    line: str, following: str, always: Collection[str], open_words: Collection[str], is_full: bool
 ) -> bool:
     """Whether a line goes on in the following one; see `find_sentence_starts`."""
     last = line.rsplit(None, 1)[-1].lower()

@@ -24,7 +24,6 @@ def create_app(
     Args:
         nlp: the pipeline. Leave it to the application: it is used in another thread, and gets a
             disabled `biomed_deidentify` if it has none.
-        limits: of sizes, waiting and time.
         hosts: names that requests may use for this server (header `Host`); None for any. Name them
             where only programs of this machine reach it, or pages of any site can ask it by a name
             of their own.

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from spacy.tokens import Doc
 
 from ..bulk.shards import explain_failure
+from ..bulk.time_limit import TookTooLong
 from .limits import ServerLimits
 
 
@@ -41,10 +42,6 @@ class Job(NamedTuple):
 
 class Overloaded(Exception):
     """Too many documents are waiting."""
-
-
-class TookTooLong(Exception):
-    """The time of a request is over."""
 
 
 class BatchFailed(Exception):
@@ -89,9 +86,9 @@ class Batcher:
 
     def __init__(self, annotate: Callable[[list[Job]], list[Answer]], limits: ServerLimits):
         self._annotate, self._limits = annotate, limits
-        # All with documents that wait.
+        # All with documents that wait, and the number of these.
         self._requests: deque[_Request] = deque()
-        self._waiting = 0
+        self.waiting = 0
         self._handed: SimpleQueue[tuple[asyncio.AbstractEventLoop, _Batch] | None] = SimpleQueue()
         self._busy_since: float | None = None
         # Characters in a second of the last batch.
@@ -99,11 +96,6 @@ class Batcher:
         self._gathering: asyncio.TimerHandle | None = None
         # A daemon, so that a component that never returns does not keep the process alive.
         self._thread = Thread(target=self._run, name="annotation", daemon=True)
-
-    @property
-    def waiting(self) -> int:
-        """Number of documents that wait for a batch."""
-        return self._waiting
 
     @property
     def busy_time(self) -> float:
@@ -120,11 +112,11 @@ class Batcher:
         """
         if not jobs:
             return []
-        if self._waiting + len(jobs) > self._limits.max_waiting:
+        if self.waiting + len(jobs) > self._limits.max_waiting:
             raise Overloaded
         request = _Request(jobs, asyncio.get_running_loop().create_future())
         self._requests.append(request)
-        self._waiting += len(jobs)
+        self.waiting += len(jobs)
         self._gather()
         try:
             await self._wait(request)
@@ -136,7 +128,7 @@ class Batcher:
             request.done.cancel()
             if request.waiting:
                 self._requests.remove(request)
-                self._waiting -= len(request.waiting)
+                self.waiting -= len(request.waiting)
                 request.waiting.clear()
 
     async def _wait(self, request: _Request) -> None:
@@ -161,7 +153,7 @@ class Batcher:
         """Begin a batch, now if it is full, else after a moment in which others may come."""
         if self._busy_since is not None:
             return  # the next batch begins when this one ends
-        if self._waiting >= self._limits.batch_documents:
+        if self.waiting >= self._limits.batch_documents:
             self._begin()
         elif self._gathering is None:
             loop = asyncio.get_running_loop()
@@ -193,7 +185,7 @@ class Batcher:
             self._requests.popleft()
             if request.waiting:
                 self._requests.append(request)
-        self._waiting -= len(batch)
+        self.waiting -= len(batch)
         return batch
 
     def _measure(self, batch: _Batch) -> None:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import logging
 import re
 import time
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 
+from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from ..bulk.shards import explain_failure
@@ -228,13 +222,9 @@ class _Exchange:
 
     async def answer(self, status: int, line: str, headers: dict[str, str] | None = None) -> None:
         """Answer by a line, unless an answer has begun."""
-        if self.status:
-            return
-        body = write_line(line)
-        own = {"content-type": "application/json", "content-length": str(len(body))}
-        pairs = [(n.encode(), v.encode()) for n, v in {**own, **(headers or {})}.items()]
-        await self.send({"type": "http.response.start", "status": status, "headers": pairs})
-        await self.send({"type": "http.response.body", "body": body})
+        if not self.status:
+            response = JSONResponse({"error": line}, status, headers)
+            await response(self.scope, self._receive, self.send)
 
 
 async def _drain(exchange: _Exchange) -> None:
@@ -244,11 +234,6 @@ async def _drain(exchange: _Exchange) -> None:
         left -= len(chunk)
         if left < 0:
             return
-
-
-def write_line(line: str) -> bytes:
-    """The body of an answer that is a line: `{"error": line}`."""
-    return json.dumps({"error": line}).encode()
 
 
 def overloaded() -> Refused:

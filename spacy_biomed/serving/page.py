@@ -34,12 +34,7 @@ def find_example(lang: str) -> str:
 
 
 def write_form(
-    nlp: Language,
-    max_characters: int,
-    *,
-    has_token: bool,
-    can_deidentify: bool,
-    needs_id: bool,
+    nlp: Language, max_characters: int, *, has_token: bool, can_deidentify: bool, needs_id: bool
 ) -> str:
     """The page. The pipeline's labels get the colours in alphabetical order.
 

@@ -8,17 +8,18 @@ from dataclasses import replace
 
 from fastapi import FastAPI, HTTPException
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, HTMLResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from spacy.language import Language
 from spacy.tokens import Doc
 from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.requests import Request
 
 from .. import __version__
+from ..bulk.time_limit import TookTooLong
 from ..errors import escape
 from .annotator import Annotator, write_json
-from .batching import Answer, Batcher, BatchFailed, Failed, Job, Overloaded, TookTooLong
-from .guard import Application, Guard, overloaded, write_line
+from .batching import Answer, Batcher, BatchFailed, Failed, Job, Overloaded
+from .guard import Application, Guard, overloaded
 from .limits import ServerLimits
 from .messages import (
     AnnotatedBatch,
@@ -208,8 +209,8 @@ def _add_health(app: FastAPI, batcher: Batcher, limits: ServerLimits) -> None:
         """Whether the pipeline works: 503 if a batch takes longer than a request may."""
         is_stuck = batcher.busy_time > limits.timeout
         status = "stuck" if is_stuck else "ok"
-        body = write_json({"status": status, "waiting": batcher.waiting})
-        return Response(body, status_code=503 if is_stuck else 200, media_type=JSON)
+        content = {"status": status, "waiting": batcher.waiting}
+        return JSONResponse(content, 503 if is_stuck else 200)
 
 
 def _add_error_lines(app: FastAPI) -> None:
@@ -218,15 +219,15 @@ def _add_error_lines(app: FastAPI) -> None:
     async def refuse(_: Request, error: Exception) -> Response:
         assert isinstance(error, AnyHTTPException)
         line = _KNOWN_ERRORS.get(error.status_code) or str(error.detail)
-        return Response(write_line(line), error.status_code, error.headers, JSON)
+        return JSONResponse({"error": line}, error.status_code, error.headers)
 
     async def refuse_fields(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return Response(write_line(_explain(error)), 422, media_type=JSON)
+        return JSONResponse({"error": _explain(error)}, 422)
 
     async def fail(_: Request, error: Exception) -> Response:
         # The guard writes to the log where it failed.
-        return Response(write_line("the server failed; its log says where"), 500, media_type=JSON)
+        return JSONResponse({"error": "the server failed; its log says where"}, 500)
 
     app.add_exception_handler(AnyHTTPException, refuse)
     app.add_exception_handler(RequestValidationError, refuse_fields)

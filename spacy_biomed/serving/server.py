@@ -43,7 +43,6 @@ def serve_pipeline(
         pipeline: installed package or pipeline directory.
         host: IP address to listen on; by default programs of this machine alone reach it.
         port: TCP port; 0 for a free one.
-        limits: of sizes, waiting and time.
         hosts: further names in the header `Host`. On a loopback address other names than this
             machine's are refused; on another address all are taken if none is given.
         token: that requests with texts have to send.

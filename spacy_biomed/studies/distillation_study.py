@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from ..language_models.objectives import OBJECTIVES, Shape
 from ..language_models.packed_sequences import fingerprint
 from ..language_models.pretraining import pretrain
 from ..language_models.recipe import Existing, Output, PretrainingRecipe
-from .trainings import Progress, create_digest, read_result
+from .runs import create_digest, read_result
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -36,7 +36,6 @@ class Student:
 
     Attributes:
         name: the name of its objective, or `NO_DISTILLATION`.
-        recipe: the recipe of its training.
         digest: a hash of everything that determines its weights.
     """
 
@@ -70,7 +69,7 @@ def make_students(
     objectives: Sequence[str] = tuple(OBJECTIVES),
     *,
     console: Console | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[str], None] = lambda name: None,
 ) -> dict[str, Path]:
     """Train the recipe's student with each objective, and with masked language modelling only.
 
@@ -81,8 +80,6 @@ def make_students(
         recipe: the student, text, packing, masking and training of all students; for the settings
             of the objectives see `plan_students`.
         output: folder for the students' encoder directories.
-        objectives: names of `OBJECTIVES`.
-        console: where each training shows its progress.
         progress: called with the name of each student before its training.
 
     Returns:
@@ -94,8 +91,7 @@ def make_students(
     students = plan_students(recipe, output, objectives)
     for student in students:
         if not student.is_trained:
-            if progress is not None:
-                progress(student.name)
+            progress(student.name)
             student.train(console)
     return {student.name: student.directory for student in students}
 

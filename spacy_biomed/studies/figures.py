@@ -42,16 +42,12 @@ class Dot(NamedTuple):
 
 
 def draw_scatter(title: str, vertical: str, panels: Sequence[tuple[str, Sequence[Dot]]]) -> str:
-    """Draw panels of dots next to each other.
+    """Draw panels of dots next to each other, as an SVG document.
 
     Args:
-        title: title of the diagram.
         vertical: title of the vertical axis, which all panels share.
         panels: title of the horizontal axis, which starts at 0, and the dots. Dots with the same
             name have the same colour in all panels.
-
-    Returns:
-        an SVG document.
     """
     from matplotlib.figure import Figure
 
@@ -77,14 +73,11 @@ def draw_scatter(title: str, vertical: str, panels: Sequence[tuple[str, Sequence
 
 
 def draw_curves(horizontal: str, panels: Mapping[str, Mapping[str, Sequence[Point]]]) -> str:
-    """Draw panels of curves, one below the other.
+    """Draw panels of curves, one below the other, as an SVG document.
 
     Args:
         horizontal: title of the horizontal axis, which all panels share.
         panels: points of each curve by its name, by the title of the panel.
-
-    Returns:
-        an SVG document.
     """
     from matplotlib.figure import Figure
 
@@ -105,7 +98,6 @@ class ScoredRow(NamedTuple):
     """The scores of a row of a study with a corpus, of 100 points.
 
     Attributes:
-        name: of the row.
         value: a large dot.
         scores: of the single runs, which are small dots.
         published: what a paper has, which is a cross; None for none.
@@ -118,14 +110,10 @@ class ScoredRow(NamedTuple):
 
 
 def draw_scores(title: str, groups: Mapping[str, Sequence[ScoredRow]]) -> str:
-    """Draw groups of scores, a line for each, one group below the other.
+    """Draw groups of scores, a line for each, as an SVG document.
 
     Args:
-        title: title of the diagram.
         groups: rows by the name of the group. Rows with the same name have the same colour.
-
-    Returns:
-        an SVG document.
     """
     from matplotlib.figure import Figure
 
@@ -157,7 +145,7 @@ def draw_scores(title: str, groups: Mapping[str, Sequence[ScoredRow]]) -> str:
 
 
 def draw_effects(tasks: list[str], changes: dict[tuple[str, str], float], margin: float) -> str:
-    """Draw tasks in a circle, with an arrow to each task from each of its companions.
+    """Draw tasks in a circle, with arrows from their companions, as an SVG document.
 
     Green arrows mean better scores, red dashed arrows worse scores, grey dotted arrows no effect,
     as in figure 2 of Peng et al. 2020. The change in points is next to each arrow.
@@ -166,9 +154,6 @@ def draw_effects(tasks: list[str], changes: dict[tuple[str, str], float], margin
         tasks: names, in the order of the circle.
         changes: by task and companion, the change of the task's score in points.
         margin: smallest change, in points, that counts as an effect.
-
-    Returns:
-        an SVG document.
     """
     from matplotlib.figure import Figure
 

@@ -30,7 +30,6 @@ class PairedTest:
         difference: of the first from the second, 0 to 1.
         low, high: confidence interval of the difference, by the percentiles of a paired bootstrap.
         p_value: two-sided, of the permutation test.
-        documents: number of documents.
     """
 
     difference: float
@@ -54,9 +53,6 @@ def compare_tallies(
     Args:
         first, second: the documents' contributions with each seed, in the same order of documents.
         metric: ending of the score's name, such as "f".
-        resamples: number of permutations and of bootstrap samples.
-        level: of the confidence interval.
-        seed: of the resampling.
 
     Returns:
         None if the score is not made of documents' contributions, or there are fewer than two

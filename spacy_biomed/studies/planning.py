@@ -14,6 +14,7 @@ from typing import cast
 from spacy.language import DEFAULT_CONFIG
 
 from ..corpora.corpus_catalogue import find_corpus
+from ..corpora.splits import PARTS
 from ..encoders.encoder_catalogue import find_encoder
 from ..encoders.loading import is_on_disk, load_pretrained
 from ..errors import BiomedError
@@ -32,9 +33,9 @@ from ..training.config import (
 )
 from ..training.corpus_task import find_learner, list_learners
 from ..training.multitask_config import create_multitask_config
-from .folds import PARTS
+from .folds import CorpusOfRun
 from .published import find_table
-from .runs import CorpusOfRun, Run, find_result
+from .runs import Run, find_result
 from .study_config import GIVEN_FOLDS, RANDOM, CorpusSection, Row, Study
 
 
@@ -141,8 +142,6 @@ def plan_study(study: Study, corpora_dir: Path, *, allow_missing: bool = False) 
     """Check all that a study names, and list its runs.
 
     Args:
-        study: the study.
-        corpora_dir: folder of the converted corpora.
         allow_missing: whether to leave out the cells of missing corpora and encoders.
 
     Raises:
@@ -174,7 +173,9 @@ def plan_study(study: Study, corpora_dir: Path, *, allow_missing: bool = False) 
         for corpus in planner.list_tasks(study.rows[row]):
             cells[row, corpus] = planner.plan_cell(study.rows[row], corpus)
     if study.speed is not None:
-        planner.keep_timed([cells[row, corpora[0]] for row in rows if (row, corpora[0]) in cells])
+        # The pipeline of the first trial of each row is kept.
+        for trials in (cells[row, corpora[0]] for row in rows if (row, corpora[0]) in cells):
+            planner.runs[trials[0].run] = replace(planner.runs[trials[0].run], keep=True)
     return Plan(cells, planner.runs, missing)
 
 
@@ -283,12 +284,6 @@ class _Planner:
             trials.append(Trial(rate, size, seed, fold, self._add(run)))
         return trials
 
-    def keep_timed(self, cells: list[list[Trial]]) -> None:
-        """Keep the pipeline of the first trial of each cell."""
-        for trials in cells:
-            run = self.runs[trials[0].run]
-            self.runs[run.digest] = replace(run, keep=True)
-
     def _make_run(
         self,
         row: Row,
@@ -331,20 +326,17 @@ class _Planner:
             batch_size=None if row.training == "apart" else size,
             schedule=row.schedule,
         )
-        self._check_joint(joint, list(folders.values()))
-        if row.training == "together":
-            return joint
-        start = self._add(replace(joint, keep=True, export=None))
-        return replace(alone, starts_from=start)
-
-    def _check_joint(self, joint: Run, folders: list[Path]) -> None:
-        if joint.digest not in self.runs:
+        if joint.digest not in self.runs:  # raises an error if they do not fit together
             create_multitask_config(
-                folders,
+                list(folders.values()),
                 encoder=joint.encoder.removeprefix(RANDOM),
                 template=str(joint.template),
                 settings=joint.settings,
             )
+        if row.training == "together":
+            return joint
+        start = self._add(replace(joint, keep=True, export=None))
+        return replace(alone, starts_from=start)
 
     def _add(self, run: Run) -> str:
         digest = run.digest
@@ -384,19 +376,7 @@ def _digest_encoder(encoder: str) -> str:
 
 def list_needs(study: Study, corpora_dir: Path) -> tuple[dict[str, bool], dict[str, bool]]:
     """The corpora and the encoders that a study needs, and whether each is on this machine."""
-    corpora = {
-        name: all(
-            (place / "corpus.json").is_file()
-            for place in _list_folders(find_folder(study, name, corpora_dir), section)
-        )
-        for name, section in study.corpora.items()
-    }
+    missing = find_missing_corpora(study, corpora_dir)
+    corpora = {name: f"corpora.{name}" not in missing for name in study.corpora}
     names = (row.encoder.removeprefix(RANDOM) for row in study.rows.values())
     return corpora, {name: is_on_disk(name) for name in dict.fromkeys(names)}
-
-
-def describe_settings(trial: Trial) -> str:
-    """The setting of a trial in words; "" if it is the template's."""
-    rate = f"rate {trial.learn_rate:g}" if trial.learn_rate is not None else ""
-    size = f"batches of {trial.batch_size}" if trial.batch_size is not None else ""
-    return ", ".join(filter(None, (rate, size)))

@@ -26,7 +26,6 @@ def prepare_corpora(
     names them. A corpus that fails does not keep the others from being converted.
 
     Args:
-        corpora_dir: folder of the converted corpora.
         assets_dir: folder of the published files.
         progress: called with the folder of each corpus before it is converted.
 

@@ -19,9 +19,9 @@ from ..evaluation.benchmark import MEASURES
 from ..files.outputs import replace_text
 from ..training.config import read_description
 from .figures import Dot, ScoredRow, draw_effects, draw_scatter, draw_scores
-from .planning import describe_settings
 from .published import MEAN, PublishedTable, find_table
 from .results import Cell, Results, name_metric, related_metrics
+from .runs import describe_settings
 
 CSV, MARKDOWN, LATEX, PAGE, RESULTS = (
     "runs.csv",
@@ -54,14 +54,10 @@ class Table(NamedTuple):
 
 
 def write_report(results: Results, output: Path, speeds: dict[str, Any] | None = None) -> str:
-    """Write all files of the report.
+    """Write all files of the report; return the table in Markdown.
 
     Args:
-        output: existing folder to write to.
         speeds: measurements of pipelines in JSON, by row.
-
-    Returns:
-        the table in Markdown.
     """
     about = results.study.study
     published = find_table(about.paper, about.table or "") if about.paper else None
@@ -180,7 +176,7 @@ def create_details(results: Results, published: PublishedTable | None) -> Table:
         header += ["published", "difference"]
     lines = []
     for cell in results.cells.values():
-        setting = describe_settings(cell.chosen[0])
+        setting = describe_settings(*cell.chosen[0].setting)
         for metric in related_metrics(cell.metric):
             if not cell.scores(metric):
                 continue
@@ -250,7 +246,7 @@ def create_settings_table(results: Results) -> Table:
             parts = [cell.scores(cell.metric, part, trials) for part in ("dev", "test")]
             means = [100 * sum(scores) / len(scores) if scores else None for scores in parts]
             mark = "chosen" if trials == cell.chosen else ""
-            setting = describe_settings(trials[0])
+            setting = describe_settings(*trials[0].setting)
             start = [results.study.title(cell.row), cell.corpus, setting, mark]
             end = [str(len(trials)), *map(_number, means)]
             lines.append([*start, *end, _number(cell.spread(cell.metric, trials))])

@@ -55,7 +55,6 @@ class Cell:
     """A cell of the table: a row's runs with a corpus.
 
     Attributes:
-        row, corpus: their names.
         metric: ending of the main score's name.
         trials: what each run left for this corpus.
         select: part that chooses, "dev" or "test".
@@ -137,7 +136,6 @@ class Results:
     """The results of a study.
 
     Attributes:
-        study, plan: what was run.
         cells: by row and corpus.
         runs: what each run left, by its digest.
     """

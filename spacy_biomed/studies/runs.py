@@ -36,7 +36,6 @@ from ..files.outputs import delete_directory, replacing_directory
 from ..files.working_directories import write_part_folder
 from ..packaging.compression import find_encoders, write_compressed
 from ..pipeline.checksums import replacing_pipeline
-from ..pipeline.component_classes import STAND_INS
 from ..pipeline.encoder_head import EncoderHead
 from ..pipeline.pipeline_loading import use_gpu
 from ..pipeline.saved_words import write_pipeline
@@ -47,7 +46,7 @@ from ..training.multitask_config import create_multitask_config
 from ..training.resumable import DIR_MODEL_BEST, DIR_MODEL_LAST, train
 from ..workers.pool import ProcessPool
 from ..workers.process import WorkerFailed
-from .folds import write_cut_corpus
+from .folds import CorpusOfRun
 from .study_config import RANDOM
 
 RUNS, TRAININGS, PIPELINES = "runs", "trainings", "pipelines"
@@ -61,34 +60,12 @@ Scores = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class CorpusOfRun:
-    """A converted corpus as a run reads it.
-
-    Attributes:
-        folder: of the corpus, or of a fold of it.
-        digest: a hash of its files.
-        folds, fold, documents: as in `write_cut_corpus`.
-    """
-
-    folder: Path
-    digest: str
-    folds: int | None = None
-    fold: int = 0
-    documents: int = 0
-
-    @property
-    def is_cut(self) -> bool:
-        return bool(self.folds or self.documents)
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
     """A training.
 
     Attributes:
         corpora: what it learns, by name.
         is_joint: whether it has a head for each corpus, by its name.
-        encoder: as in a study's row.
         encoder_digest: a hash of the encoder's directory; "" of others.
         template: as in `fill_config`, and its text.
         schedule, epochs, learn_rate, batch_size, seed: as in `create_multitask_config`.
@@ -134,18 +111,22 @@ class Run:
     def describe(self) -> str:
         """Its settings in a few words, without paths."""
         cut = [f"fold {one.fold + 1}" for one in self.corpora.values() if one.folds]
-        rate = [] if self.learn_rate is None else [f"rate {self.learn_rate:g}"]
-        size = [] if self.batch_size is None else [f"batches of {self.batch_size}"]
         is_random = self.encoder.startswith(RANDOM)
         words = [
             ("random " if is_random else "") + Path(self.encoder).name,
             " + ".join(self.corpora),
-            *rate,
-            *size,
+            describe_settings(self.learn_rate, self.batch_size),
             f"seed {self.seed}",
             *cut,
         ]
-        return ", ".join(words)
+        return ", ".join(filter(None, words))
+
+
+def describe_settings(learn_rate: float | None, batch_size: int | None) -> str:
+    """A setting of the grid in words; "" if it is the template's."""
+    rate = f"rate {learn_rate:g}" if learn_rate is not None else ""
+    size = f"batches of {batch_size}" if batch_size is not None else ""
+    return ", ".join(filter(None, (rate, size)))
 
 
 def find_result(output: Path, run: Run) -> dict[str, Any] | None:
@@ -154,6 +135,19 @@ def find_result(output: Path, run: Run) -> dict[str, Any] | None:
     if not path.is_file() or (run.keep and not (output / PIPELINES / run.digest).is_dir()):
         return None
     return json.loads(path.read_text(encoding="utf8"))
+
+
+def create_digest(*parts: str) -> str:
+    """A hash of everything that determines a result."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def read_result(path: Path, digest: str) -> dict[str, Any] | None:
+    """What a training or measurement left; None if nothing, or of another digest."""
+    if not path.is_file():
+        return None
+    content = json.loads(path.read_text(encoding="utf8"))
+    return content if content["run"] == digest else None
 
 
 def make_runs(
@@ -167,9 +161,7 @@ def make_runs(
     """Make runs that are not finished; those that start from another come after it.
 
     Args:
-        runs: to make.
         output: folder of the study, which this process has locked.
-        jobs: number of processes.
         gpus: numbers of GPUs, which the processes take in turn; none for the CPU.
         progress: called with each run when it is finished.
 
@@ -185,33 +177,22 @@ def make_runs(
             make_run(run, output, gpus[0] if gpus else -1)
             progress(run)
     else:
-        for stage in filter(None, (first, then)):
-            _make_in_processes(stage, output, jobs, gpus, progress)
+        openings = cycle({"gpu": gpu, "jobs": jobs} for gpu in gpus or [-1])
+        with ProcessPool(f"{__name__}:_RunWorker", jobs, openings, keep_errors=False) as pool:
+            for stage in (first, then):
+                made = {pool.submit("make", run=run, output=output): run for run in stage}
+                try:
+                    for future in as_completed(made):
+                        future.result()
+                        progress(made[future])
+                except WorkerFailed as error:
+                    if error.kind:
+                        raise
+                    raise BiomedError(
+                        "the process of a training was killed, as when memory runs out; give the "
+                        "same command again, with fewer --jobs: it resumes"
+                    ) from error
     shutil.rmtree(output / TRAININGS, ignore_errors=True)  # empty folders
-
-
-def _make_in_processes(
-    runs: Sequence[Run],
-    output: Path,
-    jobs: int,
-    gpus: Sequence[int],
-    progress: Callable[[Run], None],
-) -> None:
-    openings = cycle({"gpu": gpu, "jobs": jobs} for gpu in gpus or [-1])
-    name = f"{__name__}:_RunWorker"
-    with ProcessPool(name, jobs, openings, keep_errors=False) as pool:
-        made = {pool.submit("make", run=run, output=output): run for run in runs}
-        try:
-            for future in as_completed(made):
-                future.result()
-                progress(made[future])
-        except WorkerFailed as error:
-            if error.kind:
-                raise
-            raise BiomedError(
-                "the process of a training was killed, as when memory runs out; give the same "
-                "command again, with fewer --jobs: it resumes"
-            ) from error
 
 
 class _RunWorker:
@@ -243,7 +224,7 @@ def make_run(run: Run, output: Path, gpu: int) -> None:
     """
     place = output / TRAININGS / run.digest
     place.mkdir(parents=True, exist_ok=True)
-    folders = {name: _place_corpus(name, one, place) for name, one in run.corpora.items()}
+    folders = {name: one.place(place / "corpora" / name) for name, one in run.corpora.items()}
     config = _create_config(run, folders, _find_encoder(run, output, place))
     seconds = _train(place, config, gpu)
     nlp = spacy.load(place / DIR_MODEL_BEST)
@@ -274,20 +255,6 @@ def make_run(run: Run, output: Path, gpu: int) -> None:
     delete_directory(place)
 
 
-def _place_corpus(name: str, corpus: CorpusOfRun, place: Path) -> Path:
-    if not corpus.is_cut:
-        return corpus.folder
-    folder = place / "corpora" / name
-    write_cut_corpus(
-        corpus.folder,
-        folder,
-        folds=corpus.folds,
-        fold=corpus.fold,
-        documents=corpus.documents,
-    )
-    return folder
-
-
 def _find_encoder(run: Run, output: Path, place: Path) -> str:
     if run.starts_from is not None:
         return str(output / PIPELINES / run.starts_from / ENCODER)
@@ -302,8 +269,6 @@ def write_random_encoder(encoder: str, output: Path, seed: int) -> None:
 
     Args:
         encoder: as in `load_pretrained`.
-        output: directory to write; replaced if it exists.
-        seed: seed of the weights.
     """
     import torch
 
@@ -388,7 +353,7 @@ def _score(nlp: Language, run: Run, folder: Path) -> dict[str, object]:
     if (folder / "dev.spacy").is_file() and not learned_dev:
         dev, _ = score_part(nlp, run.is_joint, name, folder / "dev.spacy")
     begin = _begin(head)
-    main = cast(type[EncoderHead], head.kind).main_score(_name(head), head.settings)
+    main = cast(type[EncoderHead], head.kind).main_score(head.scored_as, head.settings)
     return {
         "metric": main.removeprefix(f"{begin}_"),
         "dev": dev,
@@ -404,8 +369,6 @@ def score_part(
 
     Args:
         is_joint: whether the pipeline has a head for each corpus, by its name.
-        name: of the corpus.
-        path: a .spacy file.
 
     Returns:
         the head's scores, 0 to 1, by the endings of their names, such as "f"; and what each
@@ -451,9 +414,5 @@ def find_head_of(nlp: Language, name: str | None) -> Head:
     return heads[0]
 
 
-def _name(head: Head) -> str:
-    return head.kind.default_name if head.settings["factory"] in STAND_INS else head.name
-
-
 def _begin(head: Head) -> str:
-    return cast(type[EncoderHead], head.kind).begin_scores(_name(head), head.settings)
+    return cast(type[EncoderHead], head.kind).begin_scores(head.scored_as, head.settings)

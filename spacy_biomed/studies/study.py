@@ -12,9 +12,8 @@ from ..formats.inputs import read_texts
 from .planning import Plan, find_folder
 from .report import write_report
 from .results import Results, collect_results
-from .runs import PIPELINES, Run, make_runs
+from .runs import PIPELINES, Run, create_digest, make_runs, read_result
 from .study_config import Study
-from .trainings import create_digest, read_result
 
 SPEEDS = "speeds.json"
 
@@ -35,8 +34,6 @@ def run_study(
     whose settings, corpus, encoder or version of the package have changed is made again.
 
     Args:
-        study: the study.
-        plan: of `plan_study`.
         output: folder of the study, which this process has locked.
         corpora_dir: folder of the converted corpora.
         jobs, gpus: as in `make_runs`.

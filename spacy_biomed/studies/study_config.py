@@ -22,13 +22,7 @@ from pydantic import (
 )
 
 from ..errors import BiomedError, add_hint, quote, suggest
-from ..settings.sections import (
-    ConfigFile,
-    Section,
-    check_name,
-    read_config_text,
-    read_sections,
-)
+from ..settings.sections import ConfigFile, Section, check_name, read_config_text, read_sections
 
 CONFIGS = Path(__file__).with_name("configs")
 RANDOM = "random:"

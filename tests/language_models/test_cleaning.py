@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.language_models.cleaning import Sifter, Source, clean_corpus, report_path
-from spacy_biomed.language_models.cleaning_report import (
+from spacy_biomed.language_models.cleaning import (
     DOCUMENT_REASONS,
     SENTENCE_REASONS,
     Account,
     CleaningSettings,
+    Sifter,
+    Source,
+    clean_corpus,
+    report_path,
 )
 from spacy_biomed.language_models.deduplication import NearDuplicates
 from spacy_biomed.language_models.sentence_filters import Thresholds

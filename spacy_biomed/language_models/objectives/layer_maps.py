@@ -10,12 +10,10 @@ from ...errors import BiomedError
 def map_layers(student: int, teacher: int, layers: Sequence[int] | None = None) -> list[int]:
     """The map g of "On the Effectiveness of Compact Biomedical Transformers", equation 5.
 
-    Layers count from 1; 0 is the embedding layer, and g(0) = 0. By default the student's layers map
-    to every k-th layer of the teacher, the last to the last. If the number of layers is not a
-    multiple, the positions are rounded up. `layers` are others in their place.
-
-    Returns:
-        g(1) to g(student).
+    The list is g(1) to g(student). Layers count from 1; 0 is the embedding layer, and g(0) = 0. By
+    default the student's layers map to every k-th layer of the teacher, the last to the last. If
+    the number of layers is not a multiple, the positions are rounded up. `layers` are others in
+    their place.
 
     Examples:
         >>> map_layers(6, 12)

@@ -96,8 +96,6 @@ class Objective(nn.Module):
     A term with the weight 0 is left out, and the outputs that only it needs are not computed.
 
     Attributes:
-        student, teacher: the shapes of the two encoders.
-        weights: the weight of each term.
         temperature: of the distributions that `soft_mlm` compares.
         layer_map: for each layer of the student the teacher's that it is compared with.
         layer_weights: of the student's layers; None for 1 each.

@@ -44,6 +44,8 @@ def align_tokens(docs: list[Doc], pieces: WordPieces) -> tuple[Ints1d, Ints1d, I
     counts = np.where(ends > starts, np.maximum(last - first, 0), 0)
     piece_offsets = np.cumsum(pieces.lengths) - pieces.lengths
     local = np.arange(len(starts)) - np.repeat(piece_offsets, pieces.lengths)
+    if np.all(counts == 1):  # each piece in one token
+        return local, np.bincount(first, minlength=len(token_starts)), token_counts
     tokens = ranges(first, counts)
     indices = np.repeat(local, counts)
     if np.any(np.diff(tokens) < 0):  # several pieces of one character that lies in several tokens

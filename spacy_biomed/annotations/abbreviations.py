@@ -66,14 +66,10 @@ def _is_short_form(form: str) -> bool:
     )
 
 
-def _begin(before: str) -> int:
-    """The end of the last bracket or line break in a text, 0 without any."""
-    return max(map(before.rfind, "()[]\n")) + 1
-
-
 def _long_form_size(short: str, before: str) -> int | None:
     """How many characters at the end of a text are the long form of a short form, if any are."""
-    words = [word.start() for word in _WORD.finditer(before, _begin(before))]
+    begin = max(map(before.rfind, "()[]\n")) + 1  # after the last bracket or line break
+    words = [word.start() for word in _WORD.finditer(before, begin)]
     if not words:
         return None
     first = words[-min(len(short) + 5, 2 * len(short), len(words))]

@@ -7,7 +7,7 @@ from functools import partial
 
 from spacy.tokens import Doc, Span
 
-from .document_keys import get_user_data
+from .document_keys import get_user_data, span_key
 
 ASSERTIONS = ("is_negated", "is_uncertain", "is_historical", "is_hypothetical", "is_family")
 PROBABILITIES = "assertion_probabilities"
@@ -97,6 +97,4 @@ def mark_assertions(doc: Doc) -> dict[str, object]:
     return {"text": doc.text, "ents": ents, "title": None}
 
 
-def _key(start: int, end: int) -> tuple[str, str, int, int]:
-    """A key as of spaCy's extensions, whose offsets move when a part of a document is copied."""
-    return "._.", ASSERTIONS_KEY, start, end
+_key = partial(span_key, ASSERTIONS_KEY)

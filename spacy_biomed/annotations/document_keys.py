@@ -40,6 +40,11 @@ def get_user_data(doc: Doc) -> dict[Any, Any]:
     return doc.user_data
 
 
+def span_key(name: str, start: int, end: int) -> tuple[str, str, int, int]:
+    """A key as of spaCy's extensions, whose offsets move when a part of a document is copied."""
+    return "._.", name, start, end
+
+
 def declare_extension(
     name: str, getter: Callable[[Doc], object], setter: Callable[[Doc, Any], None]
 ) -> None:

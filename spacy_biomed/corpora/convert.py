@@ -106,7 +106,8 @@ def convert_corpus(
         language, encoding = language or entry.language, encoding or entry.encoding
         own = entry.conversion
         sentences, pairs = sentences or own.get("sentences", False), pairs or own.get("pairs", "")
-        labels, label_map = labels or own.get("labels", ()), label_map or _own_map(entry)
+        labels = labels or own.get("labels", ())
+        label_map = label_map or (LabelMap(own["map"]) if own.get("map") else None)
         on_error = own.get("on_error", on_error)
     format, language, encoding = format or "", language or "en", encoding or "utf-8"
     with keeping_log(on_error) as log, unpacking(entry, source) as folder:
@@ -183,12 +184,6 @@ def _find_entry(name: str) -> CorpusEntry:
             f"--format with one of {', '.join(list_formats())}"
         )
     return entry
-
-
-def _own_map(entry: CorpusEntry) -> LabelMap | None:
-    """The new names of labels that a catalogue's corpus has."""
-    targets = entry.conversion.get("map")
-    return LabelMap(targets) if targets else None
 
 
 def _find_paths(entry: CorpusEntry | None, source: Path) -> Paths:

@@ -13,8 +13,6 @@ from typing import Any
 
 from ..errors import BiomedError, add_hint
 
-DATA_USE_AGREEMENT = "data use agreement"
-
 
 @dataclass(frozen=True, slots=True)
 class CorpusEntry:
@@ -103,13 +101,16 @@ class CorpusEntry:
 @cache
 def all_corpora() -> tuple[CorpusEntry, ...]:
     """Every corpus of the catalogue: those of the papers, MEDDOCAN, COVID-QA, the starters."""
+    from pydantic import TypeAdapter
+
     text = files(__package__).joinpath("corpus_catalogue.json").read_text(encoding="utf-8")
     corpora = {values["name"]: values for values in json.loads(text)["corpora"]}
     own: dict[str, object] = {"aliases": [], "papers": [], "split_sizes": {}}
-    return tuple(
-        _entry({**corpora[values["of"]], **own, **values} if "of" in values else values)
+    whole = [
+        {**corpora[values["of"]], **own, **values} if "of" in values else values
         for values in corpora.values()
-    )
+    ]
+    return TypeAdapter(tuple[CorpusEntry, ...]).validate_python(whole)
 
 
 def find_corpus(name: str) -> CorpusEntry:
@@ -147,11 +148,3 @@ def _by_name() -> dict[str, CorpusEntry]:
     return {
         _normalise(name): entry for entry in all_corpora() for name in (entry.name, *entry.aliases)
     }
-
-
-def _entry(values: dict[str, Any]) -> CorpusEntry:
-    """Create an entry from JSON, whose lists become tuples, also inside `splits` and `part_ids`."""
-    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-    for name in ("splits", "part_ids"):
-        fields[name] = {part: tuple(found) for part, found in values.get(name, {}).items()}
-    return CorpusEntry(**fields)

@@ -43,10 +43,6 @@ class LabelMap:
         """The labels that a corpus annotates after renaming."""
         return frozenset(filter(None, map(self.rename, labels)))
 
-    def check(self, found: Collection[str], where: str = "--map") -> None:
-        """Raise BiomedError if a label to rename does not occur in a corpus."""
-        check_labels(self.targets, found, where)
-
 
 def check_labels(labels: Iterable[str], found: Collection[str], where: str) -> None:
     """Raise BiomedError if a corpus has no such label; `where` is the option that names it."""
@@ -87,7 +83,7 @@ def map_labels(
     Raises:
         BiomedError: if a label to rename does not occur in any part.
     """
-    label_map.check(find_mention_labels(parts))
+    check_labels(label_map.targets, find_mention_labels(parts), "--map")
     return {
         part: [_map(document, label_map) for document in documents]
         for part, documents in parts.items()

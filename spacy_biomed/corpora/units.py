@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
+from operator import attrgetter
 
 from ..annotations.marked_arguments import Argument, find_marked_arguments, mark_arguments
 from ..errors import BiomedError, quote
@@ -18,6 +19,8 @@ ALL = "all"
 # What is left out, as the log of changes calls it.
 BETWEEN_SENTENCES = "relations between sentences"
 SHARED_WORDS = "pairs of mentions that share words"
+
+_START = attrgetter("start")
 
 
 def cut_documents(
@@ -68,7 +71,7 @@ def _find_sentences(document: Document, language: str) -> Iterator[Offsets]:
         if document.sentences is None
         else [start for start, _ in document.sentences]
     )
-    mentions = iter(sorted((*(document.mentions or ()), *document.uncertain), key=_start))
+    mentions = iter(sorted((*(document.mentions or ()), *document.uncertain), key=_START))
     mention, reach, begin = next(mentions, None), 0, 0
     for end in (*starts[1:], len(text)):
         while mention is not None and mention.start < end:
@@ -79,10 +82,6 @@ def _find_sentences(document: Document, language: str) -> Iterator[Offsets]:
                 start = begin + sentence.index(stripped)
                 yield start, start + len(stripped)
             begin = end
-
-
-def _start(mention: Mention) -> int:
-    return mention.start
 
 
 def _copy_part(document: Document, number: int, start: int, end: int) -> Document:
@@ -134,7 +133,7 @@ def mark_pairs(
             f"{document.source}: --pairs marks the mentions of annotated relations, and "
             f"{quote(document.id)} has none; leave it out"
         )
-    mentions = sorted(document.mentions or (), key=_start)
+    mentions = sorted(document.mentions or (), key=_START)
     for pair in combinations(mentions, 2):
         if types is not None and frozenset(one.label for one in pair) not in types:
             continue

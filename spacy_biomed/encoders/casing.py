@@ -50,7 +50,9 @@ def check_casing(tokenizer: Tokenizer, source: str, *, cased: bool | None = None
             "tokenizer_config.json"
         )
     is_uncased = not any(map(_CAPITAL.search, words)) if cased is None else not cased
-    if is_uncased and not lowers and len(words) >= LEAST_WORDS and _has_unknown(tokenizer):
+    # Without an unknown token, words that the vocabulary lacks become bytes.
+    has_unknown = bool(getattr(tokenizer.model, "unk_token", None))
+    if is_uncased and not lowers and len(words) >= LEAST_WORDS and has_unknown:
         raise BiomedError(
             f"{source}: its vocabulary is uncased, and its tokenizer keeps capitals, so that words "
             'with them become unknown: put "do_lower_case": true into its tokenizer_config.json'
@@ -88,11 +90,6 @@ def is_cased(word: str) -> bool:
     Byte-level vocabularies have every single letter.
     """
     return len(word.removeprefix("##")) > 1 and bool(_CAPITAL.search(word))
-
-
-def _has_unknown(tokenizer: Tokenizer) -> bool:
-    """Whether words that the vocabulary lacks become unknown, instead of bytes."""
-    return bool(getattr(tokenizer.model, "unk_token", None))
 
 
 def fold_accents(tokenizer: WordPieceTokenizer, name: str) -> WordPieceTokenizer:

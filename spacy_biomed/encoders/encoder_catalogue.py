@@ -9,7 +9,6 @@ import unicodedata
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +100,11 @@ def _normalise(name: str) -> str:
 
 @cache
 def _by_name() -> dict[str, EncoderEntry]:
+    from pydantic import TypeAdapter
+
     text = files(__package__).joinpath("encoder_catalogue.json").read_text(encoding="utf-8")
-    entries = (_entry(values) for values in json.loads(text)["encoders"])
+    entries = TypeAdapter(list[EncoderEntry]).validate_python(json.loads(text)["encoders"])
     return {entry.name: entry for entry in entries}
-
-
-def _entry(values: dict[str, object]) -> EncoderEntry:
-    """JSON has lists only: make them tuples."""
-    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-    return EncoderEntry(**fields)
 
 
 @cache

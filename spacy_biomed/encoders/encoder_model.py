@@ -1,13 +1,15 @@
-"""What the models of both encoders share: their settings, and how they read documents."""
+"""What the models of both encoders share: settings, how they read documents, and their files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+import srsly
 from spacy.errors import Errors
 from spacy.tokens import Doc
 from thinc.api import Model, Shim
 
+from ..errors import BiomedError
 from .batching.encoded import EncodedBatch
 from .batching.sequences import Sequences, make_sequences
 from .listener import refuse_replacement
@@ -43,3 +45,23 @@ def read_documents(
         # Training batches are small and of mixed lengths; in prediction there is little padding.
         share_lines=is_train and shim.can_pack,
     )
+
+
+def unpack_files(data: bytes, names: Collection[str]) -> dict[str, bytes]:
+    """Read the output of an encoder's `to_bytes`: the content of its files by name.
+
+    There are all files with these names and no others, or none for an encoder that was not loaded.
+    """
+    try:
+        files = srsly.msgpack_loads(data)
+    except Exception as error:  # whatever MessagePack and the decoders registered for it raise
+        raise BiomedError(
+            "the bytes of this pipeline's encoder are damaged: make them again (`nlp.to_bytes()`)"
+        ) from error
+    is_whole = isinstance(files, dict) and (not files or files.keys() == set(names))
+    if not is_whole or not all(isinstance(content, bytes) for content in files.values()):
+        raise BiomedError(
+            "the bytes of this pipeline's encoder are not those of the files "
+            f"{', '.join(names)}; nothing was written: make them with `nlp.to_bytes()`"
+        )
+    return files

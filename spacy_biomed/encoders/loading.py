@@ -81,7 +81,7 @@ def locate(name: str, revision: str | None) -> tuple[str, str | None]:
                 "model.safetensors and tokenizer.json (Hugging Face layout)"
             )
         return str(directory), None
-    if _looks_like_path(name):
+    if name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name:
         problem = (
             f"{directory}: no such encoder directory; give a directory in Hugging Face layout, a "
             "hub id or a name that `python -m spacy biomed encoders` lists"
@@ -268,7 +268,8 @@ def check_tensors(
     """
     layers = {name for name, _ in model.base_model.named_children()} - {"pooler"}
     prefix = f"{model.base_model_prefix}."
-    missing = [name for name in found["missing_keys"] if not _is_of_pooler(name, prefix)]
+    of_pooler = ("pooler.", f"{prefix}pooler.")
+    missing = [name for name in found["missing_keys"] if not name.startswith(of_pooler)]
     is_base = model.base_model is model
     lacking = [name for name in missing if is_base or name.startswith(prefix)]
     excess = [
@@ -283,10 +284,6 @@ def check_tensors(
                 "so they are not those that its config.json describes; copy or get it again"
             )
     return missing
-
-
-def _is_of_pooler(name: str, prefix: str) -> bool:
-    return name.removeprefix(prefix).startswith("pooler.")
 
 
 def fetch_encoder(source: str, revision: str | None, weights: str) -> str:
@@ -396,10 +393,6 @@ def choose_attention() -> dict[str, str]:
 
     on_cpu = torch.device(get_torch_default_device()).type == "cpu"
     return {"attn_implementation": "eager"} if on_cpu else {}
-
-
-def _looks_like_path(name: str) -> bool:
-    return name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
 
 
 def _explain(name: str, source: str, revision: str | None, error: Exception) -> str:

@@ -53,15 +53,14 @@ class HiddenLayer(NamedTuple):
     output: str
 
 
+_ROBERTA = HiddenLayer("classifier.dense", "tanh", "classifier.out_proj")
 # By the model type in config.json.
 _TEXT_CLASSIFIERS = {
     "bert": HiddenLayer("base_model.pooler.dense", "tanh", "classifier"),
-    "camembert": HiddenLayer("classifier.dense", "tanh", "classifier.out_proj"),
     "deberta-v2": HiddenLayer("pooler.dense", "pooler_hidden_act", "classifier"),
     "distilbert": HiddenLayer("pre_classifier", "relu", "classifier"),
-    "electra": HiddenLayer("classifier.dense", "gelu", "classifier.out_proj"),
-    "roberta": HiddenLayer("classifier.dense", "tanh", "classifier.out_proj"),
-    "xlm-roberta": HiddenLayer("classifier.dense", "tanh", "classifier.out_proj"),
+    "electra": _ROBERTA._replace(activation="gelu"),
+    **dict.fromkeys(("camembert", "roberta", "xlm-roberta"), _ROBERTA),
 }
 
 

@@ -13,7 +13,7 @@ from spacy.tokens import Doc
 from ..annotations.annotation_scope import AnnotationScope
 from ..annotations.document_keys import get_unaligned, locate_span
 from ..annotations.seen_mentions import SEEN_KEY, SeenMentions
-from ..corpora.label_map import LabelMap, parse_label_map
+from ..corpora.label_map import LabelMap, check_labels, parse_label_map
 from ..errors import BiomedError, escape, list_choices
 from ..formats.spacy_docs import read_docs
 from ..pipeline.label_scores import LabelScores
@@ -82,7 +82,7 @@ def measure_corpora(
         label_map = maps.get(folder.name, LabelMap({}))
         description = read_description(folder)
         annotated = description.get("annotated_labels") or description.get("labels") or ()
-        label_map.check(annotated, f"--map {folder.name}:")
+        check_labels(label_map.targets, annotated, f"--map {folder.name}:")
         if scored := label_map.rename_all(annotated) & known:
             references = read_docs(folder / "test.spacy", nlp.vocab)
             counts = _count(nlp, references, label_map, scored, seen)

@@ -13,11 +13,12 @@ from spacy.tokens import Doc
 
 from ..annotations.document_keys import get_unaligned, locate_span
 from ..errors import BiomedError
+from ..formats.text_search import fold_case
 from ..pipeline.deidentification_scores import DeidentificationScores
 from ..pipeline.deidentify import BiomedDeidentifier
 from ..pipeline.mention_layer import GoldLayer
 from ..pipeline.ner import BiomedNER
-from ..training.typed_text import lower_case, remove_accents, upper_case, wrap_lines
+from ..training.typed_text import remove_accents, upper_case, wrap_lines
 
 # What each character of a text becomes: nothing, or any number of characters.
 Change = Callable[[str], Sequence[str]]
@@ -42,7 +43,7 @@ def _replace(old: str, new: str, every: int = 1) -> Change:
 CHANGES: dict[str, Change] = {
     "as it is": list,
     "in capitals": upper_case,
-    "in lower case": lower_case,
+    "in lower case": fold_case,
     "without accents": remove_accents,
     "in capitals, without accents": lambda text: upper_case(remove_accents(text)),
     "decomposed accents": lambda text: [unicodedata.normalize("NFD", c) for c in text],

@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from ..errors import BiomedError, escape, quote
@@ -81,70 +82,40 @@ def _finder(folder: Path) -> Callable[[str], bytes | None]:
 def _list_members(
     path: Path, name: PurePosixPath, content: bytes, suffixes: Collection[str], depth: int = 1
 ) -> Iterator[PackedFile]:
-    archive = _Archive(path, content)
-    for member in archive.members:
+    """List the files of a zip file, by its path for messages, its name and its content."""
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(content))
+    except _DAMAGED as error:
+        reason = escape(str(error))
+        raise BiomedError(f"{path}: no zip file ({reason}); export it again") from None
+    # Without folders, which may be named like files.
+    infos = {PurePosixPath(one.filename): one for one in archive.infolist() if not one.is_dir()}
+
+    def read(member: PurePosixPath) -> bytes:
+        info = infos[member]
+        check_ratio(min(info.compress_size, len(content)), info.file_size, path)
+        try:
+            return archive.read(info)
+        except _DAMAGED:
+            raise BiomedError(
+                f"{path}: cannot read {quote(str(member))} in this zip file; export it again"
+            ) from None
+
+    def find(folder: PurePosixPath, beside: str) -> bytes | None:
+        return read(folder / beside) if folder / beside in infos else None
+
+    for member in sorted(infos):
+        # Names in zip files may have any characters.
+        place = path / escape(str(member).lstrip("/"), 200)
         if not _is_wanted(member, suffixes):
             continue
         if member.suffix.lower() != _ZIP:
-            yield archive.open(member, name)
+            yield PackedFile(
+                place, name / member, partial(read, member), partial(find, member.parent)
+            )
         elif depth == _DEEPEST:
             raise BiomedError(f"{path}: zip files in zip files in zip files; unpack them")
         else:
-            inner = archive.read(member)
+            inner = read(member)
             with leaving_out():
-                yield from _list_members(
-                    archive.locate(member), name / member, inner, suffixes, depth + 1
-                )
-
-
-class _Archive:
-    """A zip file in memory.
-
-    Args:
-        path: for messages.
-        content: of the zip file.
-
-    Attributes:
-        members: names of the files in it, sorted, without folders, which may be named like files.
-    """
-
-    def __init__(self, path: Path, content: bytes):
-        self.path, self._size = path, len(content)
-        try:
-            self._archive = zipfile.ZipFile(io.BytesIO(content))
-        except _DAMAGED as error:
-            reason = escape(str(error))
-            raise BiomedError(f"{path}: no zip file ({reason}); export it again") from None
-        self._infos = {
-            PurePosixPath(info.filename): info
-            for info in self._archive.infolist()
-            if not info.is_dir()
-        }
-        self.members = sorted(self._infos)
-
-    def open(self, member: PurePosixPath, name: PurePosixPath) -> PackedFile:
-        """A file by its name; `name` is the one of the zip file."""
-        return PackedFile(
-            self.locate(member),
-            name / member,
-            lambda: self.read(member),
-            lambda beside: self._find(member.parent / beside),
-        )
-
-    def locate(self, member: PurePosixPath) -> Path:
-        """The path of a file for messages; names in zip files may have any characters."""
-        return self.path / escape(str(member).lstrip("/"), 200)
-
-    def _find(self, member: PurePosixPath) -> bytes | None:
-        return self.read(member) if member in self._infos else None
-
-    def read(self, member: PurePosixPath) -> bytes:
-        """The content of a file by its name."""
-        info = self._infos[member]
-        check_ratio(min(info.compress_size, self._size), info.file_size, self.path)
-        try:
-            return self._archive.read(info)
-        except _DAMAGED:
-            raise BiomedError(
-                f"{self.path}: cannot read {quote(str(member))} in this zip file; export it again"
-            ) from None
+                yield from _list_members(place, name / member, inner, suffixes, depth + 1)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from ..errors import BiomedError, escape, quote
 from .assertion_attributes import mark_scopes
-from .document_names import DocumentNames
 from .documents import (
     BYTE_ORDER_MARK,
     Document,
@@ -24,7 +23,7 @@ from .documents import (
     read_text,
 )
 from .findings import AnnotatedShard
-from .mentions import FoundMention, list_mentions
+from .mentions import DocumentNames, FoundMention, list_mentions
 from .registry import Format
 from .repairs import leaving_out, locate
 from .spelling import reads_as

@@ -23,21 +23,10 @@ DOCUMENT_STARTS = ("-DOCSTART-", "###MEDLINE:", "# newdoc", "#begin document")
 _COMMENT = re.compile(r"#\s*(?:[\w.:-]+\s*=(?:\s.*)?|newpar\b.*|end document\b.*)")
 
 # Words of file names that name a part of the corpus and not a label.
-_PART_NAMES = frozenset(
-    {
-        "train",
-        "dev",
-        "devel",
-        "develop",
-        "valid",
-        "validation",
-        "test",
-        "eval",
-        "data",
-        "iob",
-        "bio",
-    }
-)
+_PART_NAMES = {
+    *("train", "dev", "devel", "develop", "valid", "validation", "test", "eval"),
+    *("data", "iob", "bio"),
+}
 
 # If I- begins more mentions than this, and more than a tenth of all, it is intended.
 MOST_SLIPS = 10

@@ -122,7 +122,7 @@ def describe(doc: Doc, layers: Layers) -> Row:
     for key in sorted(set(doc.spans) - others):
         entities += [_describe_span(span, key, stored, layers) for span in doc.spans[key]]
     found: Row = {
-        "characters": _count_characters(doc),
+        "characters": len(doc.text),
         "words": len(doc),
         "entities": entities,
     }
@@ -137,14 +137,6 @@ def describe(doc: Doc, layers: Layers) -> Row:
             {**_locate(span), "text": span.text, CONFIDENCE: _confidence(span)} for span in answers
         ]
     return found
-
-
-def _count_characters(doc: Doc) -> int:
-    """The length of a document's text, without putting it together."""
-    if not len(doc):
-        return 0
-    last = doc[-1]
-    return last.idx + len(last.text_with_ws)
 
 
 def _list_stored(doc: Doc) -> list[str]:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 from ..errors import BiomedError, escape, install_command, quote
 from .archives import PackedFile, list_packed_files
-from .document_names import DocumentNames
 from .documents import BYTE_ORDER_MARK, Document, Mention, Relation, decode
 from .findings import AnnotatedDocument, AnnotatedShard
 from .json_fields import parse_json
-from .mentions import list_mentions
+from .mentions import DocumentNames, list_mentions
 from .registry import Format
 from .repairs import NOT_ANNOTATED, leaving_out, locate, note
 from .xml_elements import Element, decode_xml, parse_xml

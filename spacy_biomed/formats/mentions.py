@@ -1,14 +1,18 @@
-"""What was found in a document as annotation tools have it: mentions, each once, and relations."""
+"""What was found in a document as annotation tools have it: mentions, relations and file names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from ..annotations.assertions import ASSERTIONS
 from ..annotations.document_keys import ANSWER_KEY
 from ..annotations.sections import SECTION
 from .findings import ENTITY_FIELDS, Row
+
+# Characters of a file's name, without its ending.
+_LONGEST_NAME = 150
 
 _Place = tuple[int, int, str]
 
@@ -95,3 +99,24 @@ def _list_attributes(span: Row) -> dict[str, str]:
     section = {SECTION: span[SECTION]} if span.get(SECTION) else {}
     assertions = {name: "true" for name in ASSERTIONS if span.get(name)}
     return {**span.get("attributes", {}), **section, **assertions}
+
+
+class DocumentNames:
+    """Gives each document of a folder a file name that is safe, visible and different."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+
+    def find(self, document: int, id: str) -> str:
+        """A name, which no document before has, also in another case.
+
+        Args:
+            document: number of the document in the input, for a name that is taken or too long.
+            id: of the document.
+        """
+        name = quote(id, safe=" ,;=@()[]+")
+        name = f"%2E{name[1:]}" if name.startswith(".") else name
+        if len(name) > _LONGEST_NAME or name.lower() in self._names:
+            name = f"{name[:_LONGEST_NAME]}-{document}"
+        self._names.add(name.lower())
+        return name

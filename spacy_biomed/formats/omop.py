@@ -127,14 +127,14 @@ def _create_note(document: AnnotatedDocument, shard: AnnotatedShard) -> Row:
 
 def _read(id: str, name: str, value: object) -> object:
     """A value that is kept as its column of NOTE has it."""
-    kind = NOTE[name]
+    read, kind = _READERS[NOTE[name]]
     if value in (None, ""):
         return None
     try:
-        return _READ[kind](value)
+        return read(value)
     except (TypeError, ValueError, OverflowError):
         raise BiomedError(
-            f"{escape(id)}: {name} is not a {_WORDS[kind]}; correct it, or leave out --keep {name}"
+            f"{escape(id)}: {name} is not a {kind}; correct it, or leave out --keep {name}"
         ) from None
 
 
@@ -155,17 +155,12 @@ def _read_datetime(value: object) -> datetime:
     return moment.replace(tzinfo=None)
 
 
-_READ: dict[str, Callable[[Any], object]] = {
-    "int64": _read_whole,
-    "string": str,
-    "date32": _read_date,
-    "timestamp[us]": _read_datetime,
-}
-_WORDS = {
-    "int64": f"whole number of at most {_DIGITS} digits",
-    "string": "text",
-    "date32": "date such as 2026-01-31",
-    "timestamp[us]": "time such as 2026-01-31T09:30:00",
+# How the values of a type are read, and what they are called.
+_READERS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "int64": (_read_whole, f"whole number of at most {_DIGITS} digits"),
+    "string": (str, "text"),
+    "date32": (_read_date, "date such as 2026-01-31"),
+    "timestamp[us]": (_read_datetime, "time such as 2026-01-31T09:30:00"),
 }
 
 

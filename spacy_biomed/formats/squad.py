@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 
 from ..errors import BiomedError, quote
@@ -77,10 +76,6 @@ def _document_id(id: str) -> str:
     return f"{id}:1" if ":" in id else id
 
 
-# Many answers in sequence have the same context.
-_fold_context = lru_cache(maxsize=1)(fold_case)
-
-
 def _find_answer(answer: object, context: str, where: str) -> tuple[int, int]:
     text = get_field(answer, "text", str, where)
     start = get_field(answer, "answer_start", int, where)
@@ -92,7 +87,7 @@ def _find_answer(answer: object, context: str, where: str) -> tuple[int, int]:
         return start, start + len(stripped)
     nearest = find_nearest(context, stripped, start)
     if nearest is None:
-        nearest = find_nearest(_fold_context(context), fold_case(stripped), start)
+        nearest = find_nearest(fold_case(context), fold_case(stripped), start)
     if nearest is not None:
         return nearest, nearest + len(stripped)
     raise BiomedError(

@@ -10,7 +10,7 @@ from ..annotations.assertions import ASSERTIONS
 from ..annotations.sections import SECTION
 from ..files.compression import require_pyarrow
 from ..files.records import format_fields
-from .findings import ENTITY_FIELDS, AnnotatedDocument, AnnotatedShard, Layers, Row
+from .findings import ENTITY_FIELDS, AnnotatedDocument, AnnotatedShard, Layers
 from .registry import Format
 
 if TYPE_CHECKING:
@@ -93,14 +93,15 @@ class FoundTables:
         """The tables by name: documents, entities, and relations and answers where they exist."""
         import pyarrow as pa
 
-        for table, columns in self._columns.items():
+        for table, kinds in self._columns.items():
+            columns = self._values[table]
             arrays = [
-                pa.array(_pairs(self._values[table][name]), pa.map_(pa.string(), _MAPS[name]))
+                pa.array([[*one.items()] for one in columns[name]], pa.map_("string", _MAPS[name]))
                 if kind == "map"
-                else pa.array(self._values[table][name], kind)
-                for name, kind in columns.items()
+                else pa.array(columns[name], kind)
+                for name, kind in kinds.items()
             ]
-            yield table, pa.Table.from_arrays(arrays, names=list(columns))
+            yield table, pa.Table.from_arrays(arrays, names=list(kinds))
 
 
 def write_parquet(shard: AnnotatedShard) -> dict[str, bytes]:
@@ -141,7 +142,3 @@ def _to_string(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _pairs(values: list[Row]) -> list[list[tuple[str, object]]]:
-    return [list(value.items()) for value in values]

@@ -26,11 +26,6 @@ def create_activation(name: Activation) -> Model[Floats2d, Floats2d]:
     return Model(name, _FUNCTIONS[name])
 
 
-Forward = Callable[
-    [Model[Floats2d, Floats2d], Floats2d, bool], tuple[Floats2d, Callable[[Floats2d], Floats2d]]
-]
-
-
 def forward_tanh(
     model: Model[Floats2d, Floats2d], X: Floats2d, is_train: bool
 ) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
@@ -53,8 +48,4 @@ def forward_gelu(
     return output, lambda d_output: model.ops.backprop_gelu(d_output, X)
 
 
-_FUNCTIONS: dict[str, Forward] = {
-    "tanh": forward_tanh,
-    "relu": forward_relu,
-    "gelu": forward_gelu,
-}
+_FUNCTIONS = {"tanh": forward_tanh, "relu": forward_relu, "gelu": forward_gelu}

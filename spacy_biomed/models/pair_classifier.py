@@ -10,8 +10,6 @@ from thinc.api import Dropout, Linear, Model, NumpyOps, Ops
 
 from ..arrays import Floats2d, Ints1d, Ints2d
 
-ARCHITECTURE = "spacy_biomed.ConceptPairClassifier.v1"
-
 
 class MentionPairs(NamedTuple):
     """The pairs of mentions of a batch of documents, those of a pair of concepts one after another.

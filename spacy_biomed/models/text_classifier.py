@@ -53,20 +53,16 @@ def TextClassifier_v1(
         )
     hidden = [Linear(nO=hidden_width), create_activation(activation)] if hidden_width else []
     output = Linear(nO=nO)
-    model = chain(tok2vec, MeanRows(), *hidden, Dropout(dropout), output)
+    model = chain(tok2vec, Model("mean_rows", forward_mean), *hidden, Dropout(dropout), output)
     model.set_ref("hidden_layer", hidden[0] if hidden else None)
     model.set_ref("output_layer", output)
     return model
 
 
-def MeanRows() -> Model[list[Floats2d], Floats2d]:
-    """The mean of each document's rows, (docs, width); zeros for a document without rows."""
-    return Model("mean_rows", forward_mean)
-
-
 def forward_mean(
     model: Model[list[Floats2d], Floats2d], X: list[Floats2d], is_train: bool
 ) -> tuple[Floats2d, Callable[[Floats2d], list[Floats2d]]]:
+    """The mean of each document's rows, (docs, width); zeros for a document without rows."""
     counts = [len(rows) for rows in X]
     if not any(counts):  # thinc's mean fails without any row
         return model.ops.alloc2f(len(X), X[0].shape[1]), lambda d_output: X

@@ -10,7 +10,7 @@ from spacy.tokens import Doc
 from thinc.api import Dropout, Linear, Model, Ops, Optimizer, Shim, chain, to_numpy
 from thinc.types import Ragged
 
-from ..arrays import Floats2d, Ints1d, Ints2d
+from ..arrays import Floats2d, Ints1d
 from ..encoders.batching.ragged import borders, split_at
 from ..errors import BiomedError
 from ..normalization import get_text, normalize_text, strip_accents
@@ -203,24 +203,22 @@ def _read_words(tok2vec: Model, docs: list[Doc]) -> list[list[str] | None]:
         ]
     if not encoder.attrs.get("accents", True):
         words = [
-            own if get_text(doc).isascii() else [*map(strip_accents, own or _list_words(doc))]
+            own
+            if get_text(doc).isascii()
+            else [strip_accents(word) for word in own or (token.text for token in doc)]
             for own, doc in zip(words, docs, strict=True)
         ]
     return words
 
 
-def _list_words(doc: Doc) -> list[str]:
-    return [token.text for token in doc]
-
-
-def _with_words(
-    features: Model, docs: list[Doc], words: list[list[str] | None]
-) -> list[Doc | NormalizedWords]:
-    """The documents for the layer of features, those with other words in their place."""
+def _with_words(features: Model, docs: list[Doc], words: list[list[str] | None]) -> list[Doc]:
+    """The documents for the layer of features; for `WordEmbed` with the words that are read."""
     if features.name != "word_embed":
-        return [*docs]
+        return docs
     return [
-        doc if new is None else NormalizedWords(doc, new)
+        doc
+        if new is None
+        else Doc(doc.vocab, words=[word or doc[i].text for i, word in enumerate(new)])
         for doc, new in zip(docs, words, strict=True)
     ]
 
@@ -234,18 +232,3 @@ def _find_kept(docs: list[Doc], words: list[list[str] | None]) -> np.ndarray | N
         for doc, new in zip(docs, words, strict=True)
     ]
     return np.concatenate(kept)
-
-
-class NormalizedWords:
-    """A document for `spacy_biomed.WordEmbed.v1`, with the words that its encoder reads."""
-
-    def __init__(self, doc: Doc, words: list[str]):
-        self._doc = doc
-        self._words = words
-
-    def to_array(self, columns: list[int | str]) -> Ints2d:
-        words = [word or self._doc[i].text for i, word in enumerate(self._words)]
-        return cast(Ints2d, Doc(self._doc.vocab, words=words).to_array(columns))
-
-    def __len__(self) -> int:
-        return len(self._doc)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from itertools import count
 from operator import is_
 
@@ -181,10 +180,5 @@ class _Words:
 
 def _identify(words: Ints2d) -> Ints1d:
     """A 64-bit number for each word, computed from the hashes in its row."""
-    return (words * _factors(words.shape[1])).sum(axis=1)
-
-
-@cache
-def _factors(columns: int) -> Ints1d:
-    """(columns,) the weights of a row's columns in its number."""
-    return np.cumprod(np.full(columns, _FACTOR, dtype="uint64"))
+    weights = np.cumprod(np.full(words.shape[1], _FACTOR, dtype="uint64"))
+    return (words * weights).sum(axis=1)

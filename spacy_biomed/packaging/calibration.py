@@ -16,7 +16,7 @@ from ..files.output_places import MARKER, check_replaceable
 from ..pipeline.calibrated_head import CalibratedHead
 from ..pipeline.checksums import TRAINABLE, replacing_pipeline
 from ..pipeline.ner.calibrating import Calibration, calibrate
-from ..pipeline.ner.recall_settings import RecallMeasure, RecallTarget
+from ..pipeline.ner.component import RecallMeasure, RecallTarget
 from ..pipeline.pipeline_loading import load_pipeline
 from ..pipeline.saved_words import remove_words
 from ..training.corpus import Corpus_v1

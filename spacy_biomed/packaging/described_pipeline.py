@@ -118,7 +118,7 @@ def write_described_pipeline(
             heads,
             others=named_scores,
             robustness=measured,
-            of_pairs=_has_pairs(corpus),
+            of_pairs=any(map(get_pair, islice(read_docs(corpus / "train.spacy", Vocab()), 1))),
             confidences=_read_confidences(pipeline, config),
         )
         for file, content in {"README.md": card.text, **card.diagrams}.items():
@@ -264,8 +264,3 @@ def _list_requirements(config: Config) -> list[str]:
     with suppress(RegistryError):  # of the user's code, which only `spacy package --code` imports
         requirements += sorted(get_third_party_dependencies(config, exclude=["spacy-biomed"]))
     return requirements
-
-
-def _has_pairs(corpus: Path) -> bool:
-    """Whether the documents of a converted corpus are pairs of texts."""
-    return any(get_pair(doc) for doc in islice(read_docs(corpus / "train.spacy", Vocab()), 1))

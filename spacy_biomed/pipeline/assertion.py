@@ -25,6 +25,7 @@ from ..annotations.assertions import (
     list_assertions,
     set_assertions,
 )
+from ..annotations.seen_mentions import mentions_of
 from ..encoders.batching.ragged import borders
 from ..encoders.finite import check_scores
 from ..encoders.listener import sizing
@@ -214,8 +215,8 @@ class BiomedAssertion(CalibratedHead, LabelHead):
         return [label for label in ASSERTIONS if label in found]
 
     def _find_entities(self, doc: Doc) -> list[Span]:
-        key, labels = self.cfg["spans_key"], self.cfg["entity_labels"]
-        spans = doc.ents if key is None else doc.spans.get(key, ())
+        labels = self.cfg["entity_labels"]
+        spans = mentions_of(doc, self.cfg["spans_key"])
         return [span for span in spans if labels is None or span.label_ in labels]
 
     def _gold(self, examples: Iterable[Example]) -> tuple[list[list[Span]], Floats2d]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
-from ..errors import BiomedError, DamagedPipelineError, quote
+from ..errors import DamagedPipelineError, quote
 from ..files.digests import hash_file
 from ..files.outputs import replacing_directory
 
@@ -121,8 +121,6 @@ def _read(sums: Path) -> Iterator[tuple[str, str]]:
                 raise ValueError(f"line {number} is {quote(line)}")
             yield found[2], found[1]
     except (OSError, ValueError) as error:
-        if isinstance(error, BiomedError):
-            raise
         raise DamagedPipelineError(
             f"{sums}: has no checksums that can be read ({error}); copy or install the pipeline "
             "again"

@@ -32,11 +32,6 @@ FACTORY = "biomed_deidentify"
 PATTERNS = "biomed_phi_patterns"
 Mode = Literal["tags", "surrogates"]
 
-DEFAULT_CONFIG = """
-[scorer]
-@scorers = "spacy_biomed.deidentification_scorer.v1"
-"""
-
 SHORTEST_SECRET = 16
 # Maximum number of labels named in a message.
 _NAMED_LABELS = 8
@@ -386,7 +381,7 @@ class BiomedDeidentifier(Described, Pipe):
 make_biomed_deidentify = register_factory(
     FACTORY,
     BiomedDeidentifier,
-    DEFAULT_CONFIG,
+    {"scorer": {"@scorers": "spacy_biomed.deidentification_scorer.v1"}},
     assigns=["doc._.deidentified"],
     default_score_weights={"deid_r": None, "deid_clean_documents": None},
 )

@@ -11,7 +11,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from thinc.types import Ints1d
 
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
-from ..annotations.document_keys import ANSWER_KEY, get_user_data, locate_span
+from ..annotations.document_keys import ANSWER_KEY, get_user_data, locate_span, span_key
 from ..annotations.layer_copies import copy_entities, copy_group, copy_spans
 from ..annotations.pairs import PAIR_KEY
 from ..annotations.relation_layer import RELATIONS
@@ -29,27 +29,21 @@ def install_extensions() -> None:
 
 def get_confidence(span: Span) -> float | None:
     """`span._.confidence`, without the time that `span._` takes."""
-    found = _read_confidence(span)
+    found = get_user_data(span.doc).get(_confidence_key(span))
     # Old stored documents have a number.
     return found.get(span.label_) if isinstance(found, dict) else found
 
 
 def set_confidence(span: Span, value: float | None) -> None:
     """Set `span._.confidence`, without the time that `span._` takes."""
-    found = _read_confidence(span)
+    stored, key = get_user_data(span.doc), _confidence_key(span)
+    found = stored.get(key)
     others = found if isinstance(found, dict) else {}
-    get_user_data(span.doc)[_confidence_key(span)] = {**others, span.label_: value}
-
-
-def _read_confidence(span: Span) -> float | dict[str, float] | None:
-    return get_user_data(span.doc).get(_confidence_key(span))
+    stored[key] = {**others, span.label_: value}
 
 
 def _confidence_key(span: Span) -> tuple[str, str, int, int]:
-    """spaCy's key of an extension's value, without the label: its methods that copy parts of a
-    document move the offsets of such keys.
-    """
-    return "._.", CONFIDENCE, span.start_char, span.end_char
+    return span_key(CONFIDENCE, span.start_char, span.end_char)
 
 
 def keep_confident(doc: Doc, least: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Literal, cast
 
 from spacy.language import Language
@@ -17,6 +18,7 @@ from .described import Described
 from .factories import register_factory
 from .mention_finders import list_finders
 from .mention_layer import CONFIDENCE, install_extensions
+from .sentences import choose_language
 
 FACTORY = "biomed_phi_patterns"
 
@@ -82,13 +84,7 @@ class PhiPatterns(Described, Pipe):
         install_extensions()
         self.name = name
         self.nlp = nlp
-        spoken = language or (nlp.lang if nlp is not None else "en")
-        if spoken not in PATTERN_LANGUAGES:
-            raise BiomedError(
-                f"[components.{name}] there are no patterns for the language {spoken}: leave the "
-                f"component out, or set language to {' or '.join(PATTERN_LANGUAGES)}"
-            )
-        self._language: str = spoken
+        self._language = choose_language(name, language, nlp, PATTERN_LANGUAGES, "patterns")
         self.cfg = {"spans_key": spans_key}
         self._spans_key = spans_key
         try:
@@ -152,8 +148,8 @@ class PhiPatterns(Described, Pipe):
         longest = max(map(len, others), default=0)
         for span in found:
             # What meets it begins in this stretch.
-            first = bisect_right(others, span.start - longest, key=_get_start)
-            last = bisect_left(others, span.end, key=_get_start)
+            first = bisect_right(others, span.start - longest, key=_START)
+            last = bisect_left(others, span.end, key=_START)
             near = others[first:last]
             met = [one for one in near if span.start < one.end]
             personal = [one for one in met if self._kinds.get(one.label_, "other") != "keep"]
@@ -164,7 +160,7 @@ class PhiPatterns(Described, Pipe):
             start, end = min(one.start for one in parts), max(one.end for one in parts)
             united = Span(doc, start, end, longest_part.label)
             others[first:last] = [one for one in near if one.end <= span.start]
-            insort(others, united, key=_get_start)
+            insort(others, united, key=_START)
             longest = max(longest, len(united))
         return sorted(others)
 
@@ -176,8 +172,7 @@ class PhiPatterns(Described, Pipe):
         return mention.start <= span.start and span.end <= mention.end
 
 
-def _get_start(span: Span) -> int:
-    return span.start
+_START = attrgetter("start")
 
 
 def _place(span: Span) -> tuple[int, int, int]:

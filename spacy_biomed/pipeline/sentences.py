@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -72,12 +73,18 @@ make_biomed_sentences = register_factory(
 )
 
 
-def choose_language(name: str, language: str | None, nlp: Language | None) -> str:
+def choose_language(
+    name: str,
+    language: str | None,
+    nlp: Language | None,
+    known: Sequence[str] = NOTE_LANGUAGES,
+    what: str = "rules",
+) -> str:
     """The language of a component's rules: the given one, or the pipeline's."""
     chosen = language or (nlp.lang if nlp is not None else None) or "en"
-    if chosen not in NOTE_LANGUAGES:
+    if chosen not in known:
         raise BiomedError(
-            f"[components.{name}] there are no rules for the language {chosen}: leave the "
-            f"component out, or set language to {' or '.join(NOTE_LANGUAGES)}"
+            f"[components.{name}] there are no {what} for the language {chosen}: leave the "
+            f"component out, or set language to {' or '.join(known)}"
         )
     return chosen

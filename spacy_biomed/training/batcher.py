@@ -112,7 +112,7 @@ def batch_by_sequences_v1(
 
 
 class WordPieceCounter:
-    """Counts the word pieces of texts, special tokens included, and caches the counts.
+    """Counts the word pieces of texts, special tokens included.
 
     The encoder's tokenizer is loaded for the first text.
     """
@@ -120,18 +120,10 @@ class WordPieceCounter:
     def __init__(self, encoder: str, revision: str | None = None):
         self.encoder = encoder
         self.revision = revision
-        # By hash, since the texts themselves are as large as the corpus.
-        self._counts: dict[int, int] = {}
 
     def __call__(self, texts: list[str]) -> list[int]:
         """The number of word pieces of each text."""
-        keys = [hash(text) for text in texts]
-        unknown = {
-            key: text for key, text in zip(keys, texts, strict=True) if key not in self._counts
-        }
-        if unknown:
-            self._counts.update(zip(unknown, self._tokenize(list(unknown.values())), strict=True))
-        return [self._counts[key] for key in keys]
+        return (self._tokenizer(texts).lengths + self.special).tolist()
 
     @cached_property
     def _tokenizer(self) -> WordPieceTokenizer:
@@ -143,9 +135,6 @@ class WordPieceCounter:
     def special(self) -> int:
         """The number of special tokens of a sequence."""
         return len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
-
-    def _tokenize(self, texts: list[str]) -> list[int]:
-        return (self._tokenizer(texts).lengths + self.special).tolist()
 
 
 def _count(

@@ -94,7 +94,10 @@ class Checkpoint:
             name: {places[key]: count for key, count in getattr(optimizer, name).items()}
             for name in _COUNTS
         }
-        return cls(progress, counts, _generators(), tensors)
+        state: Any = np.random.get_state()
+        numpy_state = (state[0], state[1].tolist(), *state[2:])
+        generators = {"python": random.getstate(), "numpy": numpy_state}
+        return cls(progress, counts, generators, tensors)
 
     def write(self, path: Path) -> None:
         """Write to a file. The previous file stays until the new file is complete."""
@@ -141,7 +144,7 @@ class Checkpoint:
         self._restore_optimizer(nlp, optimizer)
         nlp.meta["performance"] = self.progress.performance
         random.setstate(_tuples(self.generators["python"]))
-        np.random.set_state(_numpy_state(self.generators["numpy"]))
+        np.random.set_state(_tuples(self.generators["numpy"]))
         torch.set_rng_state(self.tensors["generator:cpu"])
         for device in range(torch.cuda.device_count()):
             state = self.tensors.get(f"generator:cuda:{device}")
@@ -263,20 +266,9 @@ def _optimizer_tensors(
     return tensors
 
 
-def _generators() -> dict[str, object]:
-    numpy_state = np.random.get_state(legacy=False)
-    words = {**numpy_state["state"], "key": numpy_state["state"]["key"].tolist()}
-    return {"python": random.getstate(), "numpy": {**numpy_state, "state": words}}
-
-
 def _tuples(value: Any) -> Any:
-    """The state of Python's generator, whose tuples JSON writes as lists."""
+    """The state of a generator, whose tuples JSON writes as lists."""
     return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
-
-
-def _numpy_state(state: dict[str, Any]) -> dict[str, Any]:
-    words = {**state["state"], "key": np.array(state["state"]["key"], dtype="uint32")}
-    return {**state, "state": words}
 
 
 def _tensor(value: object) -> torch.Tensor:

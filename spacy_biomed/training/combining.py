@@ -24,7 +24,7 @@ from ..annotations.seen_mentions import SeenMentions, mentions_of
 from ..corpora.conversion_report import PartReport
 from ..corpora.convert import ATTRIBUTES, create_pipeline
 from ..corpora.gold import place_mentions
-from ..corpora.label_map import LabelMap
+from ..corpora.label_map import LabelMap, check_labels
 from ..corpora.repeated_texts import (
     KnownText,
     TextIndex,
@@ -244,7 +244,7 @@ def _read_corpus(
             f"{folder}: no document has mentions in {layer}; give corpora with mentions there"
         )
     found = {label for text in texts for *_, label in text.all_mentions}.union(annotated)
-    label_map.check(found, f"--map {corpus.name}")
+    check_labels(label_map.targets, found, f"--map {corpus.name}")
     for text in texts:
         _map_text(text, label_map, found)
     corpus.labels = sorted({label for text in texts for label in text.labels})
@@ -340,11 +340,7 @@ def _can_merge(one: _Text, other: _Text) -> bool:
 
 
 def _merge(one: _Text, other: _Text) -> int:
-    """Merge the annotation of a document into another document with the same text.
-
-    Returns:
-        the number of mentions, of labels that both annotate, that only one of them has.
-    """
+    """Merge a document's annotation into another with the same text; count disputed mentions."""
     shared = one.labels & other.labels
     different = set(one.all_mentions) ^ set(other.all_mentions)
     disputed = {mention for mention in different if mention[2] in shared}

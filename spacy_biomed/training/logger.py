@@ -75,7 +75,7 @@ def RichLogger_v1(
             if info is None:
                 speed.count_step()
                 if bar is not None:
-                    bar.advance()
+                    bar.update()
                 return
             # A component without examples since the last evaluation has no loss.
             losses = {name: float(info["losses"].get(name, 0.0)) for name in pipes}
@@ -127,13 +127,13 @@ class EvaluationTable:
         print(line, file=self._stdout, flush=True)
 
 
-class StepBar:
+class StepBar(tqdm):
     """A bar of steps on the standard error, if that is a terminal."""
 
     def __init__(self, training: dict[str, Any], stderr: IO):
         self._max_steps = training["max_steps"] or math.inf
         # A run that is continued does not tell from which step, but it is that of an evaluation.
-        self._bar = tqdm(
+        super().__init__(
             total=training["eval_frequency"],
             desc="First evaluation",
             bar_format=BAR_FORMAT,
@@ -143,25 +143,14 @@ class StepBar:
             file=stderr,
         )
 
-    def advance(self) -> None:
-        self._bar.update()
-
     def restart(self, info: Evaluation, words_per_second: float | None) -> None:
         """Show the steps after an evaluation."""
-        bar, step = self._bar, info["step"]
         # One bar for all steps: Python ignores Ctrl-C while it deletes one.
-        bar.reset(self._max_steps)
-        bar.n = bar.initial = bar.last_print_n = step
-        bar.set_description_str(f"Epoch {info['epoch']}", refresh=False)
+        self.reset(self._max_steps)
+        self.n = self.initial = self.last_print_n = info["step"]
+        self.set_description_str(f"Epoch {info['epoch']}", refresh=False)
         note = f"best {find_best(info):.2f}, {format_speed(words_per_second)} words/s"
-        bar.set_postfix_str(note)
-
-    def clear(self) -> None:
-        """Make room for other output."""
-        self._bar.clear()
-
-    def close(self) -> None:
-        self._bar.close()
+        self.set_postfix_str(note)
 
 
 def find_best(info: Evaluation) -> float:

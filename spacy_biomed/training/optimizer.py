@@ -24,24 +24,6 @@ MAX_AVERAGES_DECAY = 0.9999
 LAYER_NUMBER = re.compile(r"\blayers?\.(\d+)\.")
 
 
-class _Module:
-    """A module and its optimizer in PyTorch, with what takes long to look up in every step."""
-
-    def __init__(self, module: "torch.nn.Module", optimizer: "torch.optim.Optimizer"):
-        self.module = module
-        self.optimizer = optimizer
-        self.named = list(module.named_parameters())
-        self._averages: dict[str, tuple[FloatsXd, torch.Tensor]] = {}
-
-    def average(self, name: str, array: FloatsXd, device: "torch.device") -> "torch.Tensor":
-        """The running average of a parameter, as a tensor with the memory of the array."""
-        known, tensor = self._averages.get(name, (None, None))
-        if tensor is None or known is not array:
-            tensor = xp2torch(array, device=device)
-            self._averages[name] = array, tensor
-        return tensor
-
-
 class AdamW(Optimizer):
     """`spacy_biomed.AdamW.v1`: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization".
 
@@ -94,7 +76,8 @@ class AdamW(Optimizer):
         self.layer_decay = layer_decay
         self.clip_together = clip_together
         self._clipped_with: list[Model] = []
-        self._modules: dict[int, _Module] = {}
+        # Each module by its key, and its optimizer in PyTorch.
+        self._modules: dict[int, tuple[torch.nn.Module, torch.optim.Optimizer]] = {}
 
     def __call__(
         self, key: tuple[int, str], weights: FloatsXd, gradient: FloatsXd, *, lr_scale: float = 1.0
@@ -125,21 +108,20 @@ class AdamW(Optimizer):
                 loading, the optimizer's state is reset.
             module: the module, with gradients.
         """
-        own = self._modules.get(key)
-        if own is None or own.module is not module:
-            if not any(p.requires_grad and p.grad is not None for p in module.parameters()):
-                return
-            own = self._modules[key] = _Module(module, self._create_torch_optimizer(module))
-        parameters = [p for _, p in own.named if p.requires_grad and p.grad is not None]
+        parameters = [p for p in module.parameters() if p.requires_grad and p.grad is not None]
         if not parameters:
             return
+        known, optimizer = self._modules.get(key, (None, None))
+        if optimizer is None or known is not module:
+            optimizer = self._create_torch_optimizer(module)
+            self._modules[key] = module, optimizer
         if self.grad_clip:
             self._clip(parameters)
-        for group in own.optimizer.param_groups:
+        for group in optimizer.param_groups:
             group["lr"] = self.learn_rate * group["lr_scale"]
-        self._step(own.optimizer)
+        self._step(optimizer)
         if self.averages is not None:
-            self._average(key, own, int(own.optimizer.state[parameters[0]]["step"]))
+            self._average(key, module, int(optimizer.state[parameters[0]]["step"]))
 
     def _clip(self, parameters: "list[torch.nn.Parameter]") -> None:
         """Clip a module's gradients, in place, to the norm of all that are clipped together."""
@@ -162,17 +144,17 @@ class AdamW(Optimizer):
     def _step(self, optimizer: "torch.optim.Optimizer") -> None:
         optimizer.step()
 
-    def _average(self, key: int, own: _Module, step: int) -> None:
+    def _average(self, key: int, module: "torch.nn.Module", step: int) -> None:
         """Update the running averages of all parameters, by thinc's rule for this step."""
         from torch.optim.swa_utils import get_ema_multi_avg_fn
 
         decay = min((1 + step) / (10 + step), MAX_AVERAGES_DECAY)
-        trained = [(name, p.detach()) for name, p in own.named if p.requires_grad]
+        trained = [(name, p.detach()) for name, p in module.named_parameters() if p.requires_grad]
         for name, weights in trained:
             if (key, name) not in self.averages:
                 self.averages[key, name] = torch2xp(weights.clone())
         averages = [
-            own.average(name, self.averages[key, name], weights.device) for name, weights in trained
+            xp2torch(self.averages[key, name], device=weights.device) for name, weights in trained
         ]
         get_ema_multi_avg_fn(decay)(averages, [weights for _, weights in trained], None)
 
@@ -202,10 +184,10 @@ class AdamW(Optimizer):
         return {
             key: {
                 f"{number}.{name}": value
-                for number, moments in own.optimizer.state_dict()["state"].items()
+                for number, moments in optimizer.state_dict()["state"].items()
                 for name, value in moments.items()
             }
-            for key, own in self._modules.items()
+            for key, (_, optimizer) in self._modules.items()
         }
 
     def load_torch_state(
@@ -219,7 +201,7 @@ class AdamW(Optimizer):
         optimizer = self._create_torch_optimizer(module)
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        self._modules[key] = _Module(module, optimizer)
+        self._modules[key] = module, optimizer
 
     def _create_torch_optimizer(self, module: "torch.nn.Module") -> "torch.optim.Optimizer":
         import torch

@@ -233,7 +233,9 @@ class _Run:
             info = self._evaluate()
             progress.seconds = int(timer() - start)
             info.update(epoch=epoch, losses=losses, seconds=progress.seconds)
-            self._save_evaluated(info)
+            with self.nlp.select_pipes(disable=self.frozen):
+                update_meta(self.settings, self.nlp, info)
+            self._save_pipeline(is_best=info["score"] == max(progress.scores))
             log_step(info)
             self._write_checkpoint()
             losses = {}
@@ -329,11 +331,6 @@ class _Run:
             "words": progress.words,
             "output_path": str(self.output / DIR_MODEL_LAST),
         }
-
-    def _save_evaluated(self, info: dict[str, Any]) -> None:
-        with self.nlp.select_pipes(disable=self.frozen):
-            update_meta(self.settings, self.nlp, info)
-        self._save_pipeline(is_best=info["score"] == max(self.progress.scores))
 
     def _save_pipeline(self, is_best: bool) -> None:
         """Save as spaCy does, with the averaged weights if the optimizer averages."""

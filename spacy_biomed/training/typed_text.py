@@ -14,6 +14,7 @@ from spacy.training import Example
 
 from ..annotations.pairs import PAIR_KEY
 from ..errors import BiomedError
+from ..formats.text_search import fold_case
 
 # Columns at which a text is wrapped: between those of a letter in a mail and of a narrow form.
 _WIDTHS = (40, 90)
@@ -70,7 +71,7 @@ def typed_text_v1(
         if choice < capitals:
             text = upper_case(text)
         elif choice < capitals + lower:
-            text = lower_case(text)
+            text = fold_case(text)
         elif random.random() < names:
             text = _CAPITALISED.sub(_maybe_upper, text)
         if random.random() < wrapped:
@@ -106,14 +107,6 @@ def upper_case(text: str) -> str:
     if upper.lower() == text.lower():
         return upper
     return "".join(c.upper() if c.upper().lower() == c.lower() else c for c in text)
-
-
-def lower_case(text: str) -> str:
-    """A text in small letters, of the same length."""
-    lower = text.lower()
-    if len(lower) == len(text):
-        return lower
-    return "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
 def remove_accents(text: str) -> str:

@@ -4,7 +4,7 @@ from thinc.api import Model, set_dropout_rate
 
 from spacy_biomed.encoders.listener import EncoderListener_v1
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.models.text_classifier import MeanRows, TextClassifier_v1
+from spacy_biomed.models.text_classifier import TextClassifier_v1, forward_mean
 
 WIDTH, CLASSES, DOCS = 3, 4, 5
 
@@ -86,7 +86,7 @@ def test_the_number_of_classes_can_be_given(vectors):
 def test_the_mean_of_rows_and_its_gradient_are_those_of_numpy():
     X = [np.arange(6, dtype="float32").reshape(3, 2), np.zeros((0, 2), "float32")]
     X.append(np.array([[4.0, -2.0]], dtype="float32"))
-    means, backprop = MeanRows().initialize(X).begin_update(X)
+    means, backprop = Model("mean_rows", forward_mean).initialize(X).begin_update(X)
     np.testing.assert_allclose(means, [[2, 3], [0, 0], [4, -2]])
     d_X = backprop(np.array([[3, 6], [7, 7], [1, 2]], dtype="float32"))
     np.testing.assert_allclose(d_X[0], [[1, 2]] * 3)
@@ -96,7 +96,7 @@ def test_the_mean_of_rows_and_its_gradient_are_those_of_numpy():
 
 def test_documents_without_rows_alone_have_zeros():
     X = [np.zeros((0, 2), dtype="float32")] * 2
-    means, backprop = MeanRows().begin_update(X)
+    means, backprop = Model("mean_rows", forward_mean).begin_update(X)
     np.testing.assert_array_equal(means, np.zeros((2, 2)))
     assert [d_rows.shape for d_rows in backprop(means)] == [(0, 2)] * 2
 

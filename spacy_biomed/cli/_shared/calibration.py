@@ -15,7 +15,7 @@ from .display import create_table
 if TYPE_CHECKING:
     from ...packaging.calibration import RecallOptions
     from ...pipeline.ner.calibrating import Calibration
-    from ...pipeline.ner.recall_settings import RecallMeasure, RecallTarget
+    from ...pipeline.ner.component import RecallMeasure, RecallTarget
     from ...pipeline.ner.recall_targets import LabelRecall
 
 TARGET_RECALL = typer.Option(
@@ -48,7 +48,7 @@ def read_recall(
 
 def _parse_target(given: Sequence[str]) -> RecallTarget:
     """Parse shares such as "0.99" and "NAME=0.995"; None if there are none."""
-    from ...pipeline.ner.recall_settings import OTHERS, check_target_recall
+    from ...pipeline.ner.component import OTHERS, check_target_recall
 
     target: dict[str, float] = {}
     for one in filter(None, given):  # a variable of a workflow may be empty

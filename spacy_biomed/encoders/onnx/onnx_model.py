@@ -25,9 +25,8 @@ from ..batching.encoded import EncodedBatch
 from ..batching.padding import SequenceBatch
 from ..batching.pair_pieces import PairOverflow
 from ..batching.word_piece_tokenizer import WordPieceTokenizer
-from ..encoder_model import create_encoder_model, read_documents
+from ..encoder_model import create_encoder_model, read_documents, unpack_files
 from ..finite import check_scores
-from ..packed_files import unpack_files
 from .engine_choice import choose_engine, read_setting
 from .engines import (
     ENGINES,

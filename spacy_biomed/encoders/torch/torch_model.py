@@ -38,10 +38,9 @@ from ..capabilities import (
     max_sequence_length,
 )
 from ..casing import fold_accents
-from ..encoder_model import read_documents
+from ..encoder_model import read_documents, unpack_files
 from ..finite import check_scores
 from ..loading import FILES, load_directory, load_pretrained, save_encoder
-from ..packed_files import unpack_files
 from ..thinc_shims import get_module
 from .dropout import use_byte_dropout
 from .precision import Precision, autocast, resolve_precision

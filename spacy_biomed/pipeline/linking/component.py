@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 from spacy.util import SimpleFrozenDict
 
-from ...annotations.document_keys import get_user_data
+from ...annotations.document_keys import get_user_data, span_key
 from ...errors import BiomedError, list_choices
 from ...files.output_places import MARKER
 from ...terminologies.terminology import Terminology
@@ -37,8 +36,6 @@ CODE, CODE_NAME, CODE_CONFIDENCE, CANDIDATES = "code", "code_name", "code_confid
 _LINKED = "linked"
 _OTHERS = "*"
 _INDEXES = "terminologies"
-# Between several identifiers of one mention.
-_BETWEEN = re.compile(r"[|,;+]")
 
 
 class BiomedLinker(Described, Pipe):
@@ -150,7 +147,8 @@ class BiomedLinker(Described, Pipe):
         for span in spans:
             own = values[span.text]
             span.kb_id_ = own[CODE] or ""
-            get_user_data(span.doc).setdefault(_linked_key(span), {})[span.label_] = own
+            key = span_key(_LINKED, span.start_char, span.end_char)
+            get_user_data(span.doc).setdefault(key, {})[span.label_] = own
 
     def _describe(
         self, finder: CandidateFinder, ranker: LinkRanker, ranked: Ranked
@@ -287,9 +285,5 @@ def _get_linked(name: str, span: Span) -> object:
 
 def read_linked(span: Span) -> dict[str, Any]:
     """The values of the four extensions, by their names; empty if nobody looked."""
-    return get_user_data(span.doc).get(_linked_key(span), {}).get(span.label_, {})
-
-
-def _linked_key(span: Span) -> tuple[str, str, int, int]:
-    # In the form of spaCy's extensions: its methods that copy parts of a document move the offsets.
-    return "._.", _LINKED, span.start_char, span.end_char
+    key = span_key(_LINKED, span.start_char, span.end_char)
+    return get_user_data(span.doc).get(key, {}).get(span.label_, {})

@@ -10,6 +10,7 @@ from spacy.tokens import Span
 from spacy.training import Example
 
 from ...annotations.document_keys import NIL
+from ...annotations.seen_mentions import mentions_of
 from ..mention_layer import gold_spans
 
 # Between several identifiers of one mention.
@@ -38,8 +39,7 @@ def score_links(
         if gold is None:
             continue
         ids = {(span.start_char, span.end_char): read_ids(span) for span in gold}
-        predicted = example.predicted
-        spans = predicted.ents if spans_key is None else predicted.spans.get(spans_key, ())
+        spans = mentions_of(example.predicted, spans_key)
         codes = {(span.start_char, span.end_char): span.kb_id_ for span in spans if span.kb_id_}
         for place, code in codes.items():
             wanted = ids.get(place, frozenset())

@@ -20,9 +20,14 @@ from ..calibrated_head import CalibratedHead
 from ..doc_batches import batch_docs
 from ..encoder_head import EncoderHead
 from ..reliability import Reliability
-from .component import BiomedNER
+from .component import (
+    BiomedNER,
+    RecallMeasure,
+    RecallTarget,
+    check_recall_measure,
+    check_target_recall,
+)
 from .development import OPEN, RIGHT, Development, read_development
-from .recall_settings import RecallMeasure, RecallTarget, check_recall_measure, check_target_recall
 from .recall_targets import LabelRecall, fit_recall
 
 
@@ -49,8 +54,9 @@ class Calibration:
 def list_uncalibrated(nlp: Language) -> list[str]:
     """The names of the `biomed_ner` of a pipeline whose confidence is the model's own."""
     components: list[tuple[str, object]] = [*nlp.pipeline]
-    heads = {name: pipe for name, pipe in components if isinstance(pipe, BiomedNER)}
-    return [name for name, head in heads.items() if not head.is_calibrated]
+    return [
+        name for name, pipe in components if isinstance(pipe, BiomedNER) and not pipe.is_calibrated
+    ]
 
 
 def calibrate(

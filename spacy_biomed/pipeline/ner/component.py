@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, get_args
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
+from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
@@ -14,19 +15,31 @@ from thinc.api import Model
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
 from ...annotations.annotation_scope import annotates_any
+from ...annotations.document_keys import UNALIGNED_MENTIONS
+from ...annotations.layer_copies import copy_group, copy_soft_labels
+from ...annotations.seen_mentions import SEEN_KEY
 from ...annotations.soft_labels import soft_label_classes
+from ...errors import BiomedError, list_choices, quote
 from ...models.tagging import Decoding, Scheme, Spans, TagScheme
 from ...models.token_classifier import add_outputs
 from ...normalization import find_blanks
 from ..calibrated_head import CalibratedHead
-from ..encoder_head import Compared, check_choice, check_share, own_arguments
+from ..described import ShownScores
+from ..encoder_head import Compared, LabelHead, check_choice, check_share, own_arguments
 from ..factories import configure_head, register_factory
-from ..mention_layer import gold_spans, install_extensions, set_confidence
-from .description import FACTORY, MentionHead
+from ..mention_layer import copy_mentions, gold_spans, install_extensions, set_confidence
 from .mention_form import form_spans
-from .recall_settings import RecallMeasure, RecallTarget, check_recall_measure, check_target_recall
-from .scores import compare_mentions, score_mentions
+from .scores import UNSEEN, compare_mentions, score_mentions
 from .targets import TagTargets, compute_loss, token_log_probs
+
+FACTORY = "biomed_ner"
+
+# A recall for every label, or by label.
+RecallTarget = float | dict[str, float] | None
+# Every label that is not named.
+OTHERS = "*"
+# What a recall counts: mentions found exactly, or those of which no word stays readable.
+RecallMeasure = Literal["exact", "covered"]
 
 # Initial probability of all tags of labels added to a trained head, relative to "O".
 NEW_TAGS_SHARE = 0.01
@@ -37,7 +50,7 @@ def mention_scorer_v1() -> Callable:
     return score_mentions
 
 
-class BiomedNER(CalibratedHead, MentionHead):
+class BiomedNER(CalibratedHead, LabelHead):
     """Recognise entities by classifying tokens and decoding the best valid tag sequence.
 
     The architecture is a linear layer over the encoder, trained with cross-entropy, as in the
@@ -74,6 +87,59 @@ class BiomedNER(CalibratedHead, MentionHead):
         >>> ner.tag_scheme.tag_names()
         ['O', 'B-DISEASE', 'I-DISEASE']
     """
+
+    default_name, task_name = FACTORY, "named entity recognition"
+    annotates, score_prefix, main = "mention", "ents", "f"
+    learns: ClassVar = {"ner": {}, "deidentification": {}}
+    config_templates: ClassVar = {"ner": "ner", "deidentification": "ner"}
+    # Entities that relations connect belong to the annotation of relations.
+    recognised_by: ClassVar = {"ner": {"mentions": True, "relations": False}}
+    place_setting = "spans_key"
+    annotation_keys = (UNALIGNED_MENTIONS,)
+
+    @classmethod
+    def usage(cls, settings: Mapping[str, object]) -> str:
+        key = settings.get("spans_key")
+        if key is None:
+            return "print([(ent.text, ent.label_, ent._.confidence) for ent in doc.ents])"
+        show = "print([(span.text, span.label_, span._.confidence) for span in doc.spans[{!r}]])"
+        return show.format(key)
+
+    @classmethod
+    def begin_scores(cls, name: str, settings: Mapping[str, object]) -> str:
+        """The prefix of score names, with the name of the span group, not of the component."""
+        key = settings.get("spans_key")
+        return cls.score_prefix if key is None else f"spans_{key}"
+
+    @classmethod
+    def shown_scores(cls, name: str, settings: Mapping[str, object]) -> ShownScores:
+        begin = cls.begin_scores(name, settings)
+        of_unseen = "spans" if settings.get("spans_key") is None else begin
+        unseen = f"{of_unseen}_{UNSEEN}"
+        return ShownScores(
+            averages={"all mentions": begin, "not seen in training": unseen},
+            per_type=f"{begin}_per_type",
+            unseen_per_type=f"{unseen}_per_type",
+            reliability=f"{begin}_reliability",
+        )
+
+    @classmethod
+    def layer(cls, settings: Mapping[str, object]) -> str:
+        key = settings.get("spans_key")
+        return "doc.ents" if key is None else f"doc.ents or doc.spans['{key}']"
+
+    @classmethod
+    def copy_layer(
+        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
+    ) -> bool:
+        """Copy entities; to a span group also from `doc.ents`, unless they are partly annotated."""
+        is_taught = copy_soft_labels(reader.name, source, target)
+        if not copy_mentions(source, target, reader.cfg.get("spans_key"), is_partial=False):
+            return is_taught
+        if UNALIGNED_MENTIONS in source.user_data:  # these count in the scores
+            target.user_data[UNALIGNED_MENTIONS] = source.user_data[UNALIGNED_MENTIONS]
+        copy_group(source, SEEN_KEY, target)
+        return True
 
     def __init__(
         self,
@@ -297,6 +363,21 @@ make_biomed_ner = register_factory(
     assigns=["doc.ents", "doc.spans", "token.ent_iob", "token.ent_type", "span._.confidence"],
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
 )
+
+
+def check_target_recall(what: str, target: RecallTarget) -> None:
+    """Raise BiomedError if a share is not above 0 and at most 1; `what` names the setting."""
+    shares = target.values() if isinstance(target, Mapping) else [target]
+    for share in shares:
+        if share is not None and not 0.0 < share <= 1.0:
+            raise BiomedError(f"{what} = {share}: use a number above 0 and up to 1, such as 0.99")
+
+
+def check_recall_measure(what: str, measure: str) -> None:
+    """Raise BiomedError if this is not a `RecallMeasure`; `what` names the setting."""
+    if measure not in get_args(RecallMeasure):
+        advice = list_choices(str(measure), get_args(RecallMeasure))
+        raise BiomedError(f"{what} = {quote(measure)}: {advice}")
 
 
 class PredictedMentions(NamedTuple):

@@ -11,8 +11,8 @@ from thinc.types import Floats1d, Ints1d
 
 from ...errors import BiomedError, quote
 from ...models.tagging import Spans
+from .component import OTHERS, RecallMeasure, RecallTarget
 from .development import OPEN, RIGHT, Development
-from .recall_settings import OTHERS, RecallMeasure, RecallTarget
 
 # Offsets are in log odds. With the largest, an entity of the probability 0.0003 is found.
 STEP, LARGEST = 0.25, 8.0

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ...annotations.document_keys import get_unaligned, locate_span
-from ...annotations.seen_mentions import SEEN_KEY
+from ...annotations.seen_mentions import SEEN_KEY, mentions_of
 from ..encoder_head import Compared
 from ..label_scores import LabelScores
 from ..mention_layer import GoldLayer, get_confidence, install_extensions
@@ -53,7 +52,7 @@ def score_mentions(
             continue
         gold, predicted, lost = compared
         every.add(gold, predicted, lost)
-        for span in _predicted_spans(example.predicted, spans_key):
+        for span in mentions_of(example.predicted, spans_key):
             confidence = get_confidence(span)
             if confidence is not None and locate_span(span) in predicted:
                 judged.append((confidence, locate_span(span) in gold))
@@ -61,7 +60,9 @@ def score_mentions(
             seen = set(map(locate_span, example.reference.spans[SEEN_KEY]))
             unseen.add(gold - seen, predicted - seen, lost)
     scores = every.scores(names, f"{names}_per_type")
-    scores.update(_score_confidence(judged, names))
+    reliability = Reliability.measure(*zip(*judged, strict=True)) if judged else None
+    scores[f"{names}_ece"] = reliability.error if reliability else None
+    scores[f"{names}_reliability"] = reliability.to_rows() if reliability else None
     if unseen.documents:
         scores.update(unseen.scores(unseen_names, f"{unseen_names}_per_type"))
     return scores
@@ -72,19 +73,6 @@ def compare_mentions(example: Example, spans_key: str | None) -> Compared | None
     gold = GoldLayer.read(example.reference, spans_key)
     if gold is None:
         return None
-    predicted = set(map(locate_span, _predicted_spans(example.predicted, spans_key)))
+    predicted = set(map(locate_span, mentions_of(example.predicted, spans_key)))
     predicted = {key for key in predicted if gold.judge(*key) is not None}
     return gold.mentions, predicted, get_unaligned(example.reference)
-
-
-def _score_confidence(judged: list[tuple[float, bool]], names: str) -> dict[str, object]:
-    """Expected calibration error and bins of predictions: confidence, and whether it is correct."""
-    reliability = Reliability.measure(*zip(*judged, strict=True)) if judged else None
-    return {
-        f"{names}_ece": reliability.error if reliability else None,
-        f"{names}_reliability": reliability.to_rows() if reliability else None,
-    }
-
-
-def _predicted_spans(doc: Doc, spans_key: str | None) -> Iterable[Span]:
-    return doc.ents if spans_key is None else doc.spans.get(spans_key, ())

@@ -19,6 +19,7 @@ from ...annotations.soft_labels import explain_classes, get_soft_labels, soft_la
 from ...encoders.batching.alignment import token_offsets
 from ...errors import BiomedError, quote
 from ...models.tagging import MISSING, Spans, TagScheme
+from ..losses import log_normalizer
 from ..mention_layer import align_spans, find_missing, gold_spans
 
 
@@ -193,7 +194,7 @@ def compute_loss(truths: Sequence[Truth], scores: Ragged, xp: ModuleType) -> tup
         rows = joint.any(axis=1)
         joint, single = joint[rows], targets[rows]
         among = xp.where(joint, log_probs[rows], -xp.inf)
-        together = log_sum_exp(among)
+        together = log_normalizer(among, True)
         joint_mass = xp.where(joint, single, 0.0).sum(axis=1, keepdims=True)
         learned, expected = xp.array(log_probs), xp.array(targets)
         learned[rows] = xp.where(joint, together, log_probs[rows])
@@ -206,12 +207,6 @@ def compute_loss(truths: Sequence[Truth], scores: Ragged, xp: ModuleType) -> tup
 def log_softmax(scores: Floats2d) -> Floats2d:
     shifted = scores - scores.max(axis=1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-
-
-def log_sum_exp(log_probs: Floats2d) -> Floats2d:
-    """(rows, 1) logarithm of the sum of each row's probabilities."""
-    highest = log_probs.max(axis=1, keepdims=True)
-    return highest + np.log(np.exp(log_probs - highest).sum(axis=1, keepdims=True))
 
 
 def token_log_probs(scores: Ragged) -> Floats2d:

@@ -14,6 +14,7 @@ from thinc.types import Floats2d, Ints1d
 
 from ...annotations.marked_arguments import STYLES, Style
 from ...annotations.relation_layer import SpanRelation
+from ...annotations.seen_mentions import mentions_of
 from ...encoders.batching.encoded import EncodedBatch
 from ...encoders.finite import check_scores
 from ...encoders.listener import POOLINGS
@@ -187,12 +188,10 @@ class BiomedRelations(RelationHead):
 
     def _candidates(self, place: int, doc: Doc, annotated: Doc) -> list[Candidate]:
         """The candidates of a document, by the mentions and sentences of an annotated one."""
-        key = self.cfg["spans_key"]
-        spans = annotated.ents if key is None else annotated.spans.get(key, ())
         return find_candidates(
             place,
             doc,
-            [get_argument(span) for span in spans],
+            [get_argument(span) for span in mentions_of(annotated, self.cfg["spans_key"])],
             pairs=[(head, tail) for head, tail in self.cfg["pairs"] or ()],
             directed=self.cfg["directed"],
             max_distance=self.cfg["max_distance"],

@@ -150,10 +150,6 @@ class BiomedDocumentRelations(RelationHead):
         with sizing(self.model):
             self.model.initialize(X=_join(sample, [self._find_pairs(sample[0], None)]), Y=sizes)
 
-    @property
-    def _types(self) -> list[str]:
-        return sorted({type for pair in self.cfg["pairs"] or () for type in pair})
-
     def find_facts(self, examples: Iterable[Example]) -> tuple[set[str], set[tuple[str, str]]]:
         gold = [one for each in examples for one in self._find_gold(each.reference) or ()]
         return {one.label for one in gold}, {(one.head[0], one.tail[0]) for one in gold}
@@ -167,7 +163,7 @@ class BiomedDocumentRelations(RelationHead):
             doc,
             spans or [],
             pairs={(head, tail) for head, tail in self.cfg["pairs"] or ()},
-            types=self._types,
+            types=sorted({type for pair in self.cfg["pairs"] or () for type in pair}),
             max_distance=self.cfg["max_distance"],
             max_mentions=self.cfg["max_mentions"],
         )

@@ -56,9 +56,9 @@ def prepare_corpora(
             except BiomedError as error:
                 failures.setdefault(entry.name, error)
     if failures:
-        (_, error), *others = failures.items()
+        (_, first), *others = failures.items()
         too = f"; {', '.join(name for name, _ in others)} failed too" if others else ""
-        raise BiomedError(f"{error}{too}") from error
+        raise BiomedError(f"{first}{too}") from first
 
 
 def _are_there(entry: CorpusEntry, source: Path) -> bool:

@@ -52,6 +52,7 @@ def replacing_directory(
     files replace the old files one by one.
 
     Args:
+        output: directory to write; replaced if it exists.
         made_by: the command that writes it, such as "spacy biomed convert". Directories of other
             commands, or with files that it did not write, are not replaced.
         sources: files and directories that the output is made from.
@@ -86,6 +87,7 @@ def replacing_file(output: Path, sources: Iterable[Path | str] = ()) -> Iterator
     """Yield the path of a file to write, which becomes `output` at the end of the context.
 
     Args:
+        output: file to write; replaced if it exists.
         sources: files and directories that the output is made from.
 
     Raises:

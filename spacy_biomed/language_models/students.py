@@ -27,6 +27,9 @@ def take_layers(teacher: PreTrainedModel, layers: int | Sequence[int]) -> PreTra
         layers: indices of the teacher's layers, from 1, or their number. A number selects every
             k-th layer including the last, the layers of the default layer map.
 
+    Returns:
+        a model of the teacher's class and width, with copied weights.
+
     Raises:
         BiomedError: if the teacher does not have these layers, or its layers cannot be identified.
     """

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import gc
 import importlib
 import json
@@ -21,7 +20,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import termios
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -30,7 +28,6 @@ from typing import IO, Any
 
 # The environment variable with the place of the server's socket.
 _PLACE = "SPACY_BIOMED_FORK_SERVER"
-_MESSAGE = 1 << 20
 
 
 class ForkedCommand:
@@ -76,17 +73,18 @@ class ForkedCommand:
                 "environment": dict(os.environ if env is None else env),
                 "has_terminal": has_terminal,
             }
-            self._server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._server = socket.socket(socket.AF_UNIX)
             self._server.connect(_find_server())
-            socket.send_fds(self._server, [json.dumps(message).encode()], files)
-        self.pid = int(self._server.recv(_MESSAGE))
+            socket.send_fds(self._server, [b"x"], files)
+            self._server.sendall(f"{json.dumps(message)}\n".encode())
+        self.pid = int(_read_line(self._server))
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end, and return the exit status."""
         if self.returncode is None:
             if not select.select([self._server], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
-            self.returncode = int(self._server.recv(_MESSAGE))
+            self.returncode = int(_read_line(self._server))
             self._server.close()
         return self.returncode
 
@@ -97,21 +95,22 @@ class ForkedCommand:
         return self.returncode
 
     def kill(self) -> None:
-        """End the process at once."""
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
+        """End the process at once, also while another thread waits for it."""
+        if self.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
 
 
 def start_command(command: Sequence[str], **options: Any) -> Any:
-    """Start a command: a module in a fork, anything else as `subprocess` does."""
-    is_module = list(command[:2]) == [sys.executable, "-m"]
+    """Start a command: a module in a fork, if there are forks; else as `subprocess` does."""
+    is_module = list(command[:2]) == [sys.executable, "-m"] and hasattr(os, "fork")
     return (ForkedCommand if is_module else subprocess.Popen)(command, **options)
 
 
 def run_command(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
     """What `subprocess.run(command, capture_output=True, encoding="utf8")` returns."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        status = ForkedCommand(command, stdout=output, stderr=errors, **options).wait()
+        status = start_command(command, stdout=output, stderr=errors, **options).wait()
         for file in (output, errors):
             file.seek(0)
         return subprocess.CompletedProcess(
@@ -134,7 +133,7 @@ def _find_server() -> str:
         return os.environ[_PLACE]
     folder = tempfile.TemporaryDirectory()
     place = os.environ[_PLACE] = os.path.join(folder.name, "socket")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+    with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(place)
         listener.listen(64)
         server = subprocess.Popen(
@@ -172,7 +171,8 @@ def serve(listener: socket.socket) -> None:
 
 def _watch(connection: socket.socket) -> None:
     """Start what is asked for, and send its process id and its exit status."""
-    message, files, _, _ = socket.recv_fds(connection, _MESSAGE, 3)
+    _, files, _, _ = socket.recv_fds(connection, 1, 3)
+    message = _read_line(connection)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if not (process := os.fork()):
         connection.close()
@@ -180,10 +180,20 @@ def _watch(connection: socket.socket) -> None:
     for file in files:
         os.close(file)
     with contextlib.suppress(BrokenPipeError):
-        connection.send(str(process).encode())
+        connection.sendall(f"{process}\n".encode())
         status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-        connection.send(str(status).encode())
+        connection.sendall(f"{status}\n".encode())
     os._exit(0)
+
+
+def _read_line(connection: socket.socket) -> str:
+    """A line, and nothing of the next."""
+    line = b""
+    while not line.endswith(b"\n"):
+        if not (character := connection.recv(1)):
+            raise ConnectionError("the server of forks has ended")
+        line += character
+    return line.decode()
 
 
 def _run(
@@ -197,6 +207,9 @@ def _run(
         os.dup2(file, number)
         os.close(file)
     if has_terminal:
+        import fcntl
+        import termios
+
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     sys.stdin = os.fdopen(0, encoding="utf8", closefd=False)

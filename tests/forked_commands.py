@@ -74,7 +74,7 @@ class ForkedCommand:
                 "has_terminal": has_terminal,
             }
             self._server = socket.socket(socket.AF_UNIX)
-            self._server.connect(_find_server())
+            self._server.connect(find_server())
             socket.send_fds(self._server, [b"x"], files)
             self._server.sendall(f"{json.dumps(message)}\n".encode())
         self.pid = int(_read_line(self._server))
@@ -127,7 +127,7 @@ def fork_workers() -> None:
 
 
 @cache
-def _find_server() -> str:
+def find_server() -> str:
     """The place of the server's socket, after starting the server if there is none."""
     if _PLACE in os.environ:
         return os.environ[_PLACE]

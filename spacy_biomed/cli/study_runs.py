@@ -52,6 +52,7 @@ def run(
     --allow-missing
     """
     with importing_extra("training needs PyTorch"):
+        from ..pipeline.pipeline_loading import use_gpu
         from ..studies.planning import plan_study
         from ..studies.study_config import find_study, read_study
     settings = read_study(study, parse_overrides(context))
@@ -67,6 +68,8 @@ def run(
     if dry_run:
         _describe(plan, settings, output, console)
         return
+    if jobs == 1 and gpus:
+        use_gpu(gpus[0], "--gpu-ids")  # before a folder is made
     sources = [find_study(study), *_list_sources(plan)]
     with explaining_interruption(), working_directory(output, STUDY, sources):
         run_and_show(settings, plan, output, corpora_dir, console, jobs=jobs, gpus=gpus)

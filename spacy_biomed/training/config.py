@@ -22,6 +22,7 @@ from thinc.api import Config, ConfigValidationError
 from ..encoders.encoder_catalogue import find_encoder
 from ..encoders.loading import is_on_disk, suggest_encoder
 from ..errors import BiomedError, add_hint, escape, quote, suggest, suggest_sibling
+from ..files.compression import reading
 from ..formats.spacy_docs import read_docs
 from ..pipeline.component_classes import find_described, find_head
 from ..pipeline.encoder_head import EncoderHead
@@ -430,7 +431,9 @@ def check_sections(path: Path, config: Config, sections: Sequence[str]) -> None:
 
 def read_description(corpus: Path) -> dict[str, Any]:
     """Read the `corpus.json` of a converted corpus; raise BiomedError if that fails."""
-    if not corpus.is_dir():
+    with reading(corpus):  # a name may be too long
+        is_there = corpus.is_dir()
+    if not is_there:
         problem = (
             f"{corpus}: no such folder; `python -m spacy biomed convert` writes it, for one of "
             "your own with --format"

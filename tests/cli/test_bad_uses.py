@@ -371,7 +371,7 @@ COMMANDS = {
             "--task": CHOICES[1:],
             "CORPUS": CORPORA,
             "OUTPUT": [*OUTPUT_FILES, "configs/ner.cfg", "corpus/drugs/new.cfg"],
-            "--encoder": ["", "new\nline", "../x", "a b", "a/b/c", "/", "\udcff"],
+            "--encoder": ["", "new\nline", "../x", "a b", "a/b/c", "\udcff"],
             "--epochs": POSITIVE,
             "--batch-words": POSITIVE,
             "--learn-rate": RATES,
@@ -406,7 +406,7 @@ COMMANDS = {
         {
             "OUTPUT": [*OUTPUT_FILES, "configs/multitask.cfg", "corpus/drugs/new.cfg"],
             "--tasks": NAMES_OF_CORPORA,
-            "--encoder": ["", "new\nline", "../x", "a b", "a/b/c", "/", "\udcff"],
+            "--encoder": ["", "new\nline", "../x", "a b", "a/b/c", "\udcff"],
             "--schedule": CHOICES,
             "--epochs": POSITIVE,
             "--batch-words": POSITIVE,

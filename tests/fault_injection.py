@@ -6,6 +6,7 @@ Everything is imported before the fork, so that a run takes little more time tha
 from __future__ import annotations
 
 import ctypes
+import gc
 import logging
 import os
 import random
@@ -151,6 +152,7 @@ def start(
         os.close(write_errors)
         os.close(write_calls)
         return Running(process, read_errors, read_calls)
+    gc.freeze()  # what is here stays, and need not be looked through again
     try:
         os.chdir(folder)
         prepare()

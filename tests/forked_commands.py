@@ -126,6 +126,16 @@ def fork_workers() -> None:
     process.subprocess = SimpleNamespace(Popen=start_command, **names)  # type: ignore[assignment]
 
 
+def keep_commands() -> None:
+    """Let commands be made of their functions once, and not at each call."""
+    import typer.testing
+    from spacy.cli import _util
+
+    for module, name in ((typer.testing, "_get_command"), (_util, "get_command")):
+        setattr(module, name, cache(getattr(module, name)))
+    _util.registry.cli.get_all()
+
+
 @cache
 def find_server() -> str:
     """The place of the server's socket, after starting the server if there is none."""
@@ -148,7 +158,7 @@ def find_server() -> str:
 
 def serve(listener: socket.socket) -> None:
     """Fork for each connection; return in the forks, with nothing left to do, and at the end."""
-    import spacy.cli  # noqa: F401
+    import spacy.cli
     from transformers import AutoModel, AutoTokenizer, BertModel, DistilBertModel  # noqa: F401
 
     import spacy_biomed
@@ -156,6 +166,8 @@ def serve(listener: socket.socket) -> None:
     for module in pkgutil.walk_packages(spacy_biomed.__path__, "spacy_biomed."):
         importlib.import_module(module.name)
     fork_workers()
+    keep_commands()
+    spacy.cli._util.get_command(spacy.cli.app)
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that watch

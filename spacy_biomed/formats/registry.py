@@ -6,8 +6,10 @@ of what is written in it, and a `Format`, or a function that reads it. Ours are 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TypeVar
@@ -60,29 +62,38 @@ class Format:
 
 def list_formats() -> list[str]:
     """List the formats that are read, with those from other packages last."""
-    return [name for name in _list_names() if get_format(name).read is not None]
+    return [name for name in _list_points() if get_format(name).read is not None]
 
 
 def list_outputs() -> list[str]:
     """List the formats that are written, with those from other packages last."""
-    return [name for name in _list_names() if get_format(name).write is not None]
+    return [name for name in _list_points() if get_format(name).write is not None]
 
 
 def get_format(name: str) -> Format:
     """The format with a name; one that is neither read nor written if there is none."""
-    for point in sorted(entry_points(group=GROUP, name=name), key=_is_foreign):
-        loaded = point.load()
-        return loaded if isinstance(loaded, Format) else Format(loaded)
-    return Format()
+    point = _list_points().get(name)
+    loaded = Format() if point is None else point.load()
+    return loaded if isinstance(loaded, Format) else Format(loaded)
 
 
-def _list_names() -> list[str]:
-    points = sorted(entry_points(group=GROUP), key=lambda one: (_is_foreign(one), one.name))
-    return [*dict.fromkeys(point.name for point in points)]
+def _list_points() -> dict[str, EntryPoint]:
+    """The entry points by name, ours first."""
+    return _read_points(tuple(sys.path))
 
 
-def _is_foreign(point: EntryPoint) -> bool:
-    return not point.value.startswith(f"{__package__}.")
+@cache
+def _read_points(path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    """The entry points of the packages on `sys.path`; reading all packages takes 10 ms."""
+
+    def is_foreign(point: EntryPoint) -> bool:
+        return not point.value.startswith(f"{__package__}.")
+
+    found: dict[str, EntryPoint] = {}
+    points = entry_points(group=GROUP)
+    for point in sorted(points, key=lambda one: (is_foreign(one), one.name)):
+        found.setdefault(point.name, point)
+    return found
 
 
 def find_output(output: Path) -> str:
@@ -92,7 +103,7 @@ def find_output(output: Path) -> str:
         BiomedError: if the ending is unknown, or the format needs a package that is missing.
     """
     name = output.name.lower()
-    found = [one for one in _list_names() if name.endswith(f".{one.lower()}")]
+    found = [one for one in _list_points() if name.endswith(f".{one.lower()}")]
     format = max(found, key=len) if found else "" if output.suffix else "parquet"
     if get_format(format).write is None:
         endings = [f".{one}" for one in list_outputs()]

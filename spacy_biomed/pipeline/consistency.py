@@ -10,14 +10,21 @@ from typing import NamedTuple
 from spacy.attrs import ORTH
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
-from spacy.util import filter_spans
 
 from ..annotations.abbreviations import abbreviate_binomial, find_abbreviations
 from ..normalization import get_text
 from .described import Described
 from .encoder_head import check_share
 from .factories import register_factory
-from .mention_layer import get_confidence, install_extensions, set_confidence
+from .mention_layer import (
+    add_mentions,
+    covered_tokens,
+    get_confidence,
+    install_extensions,
+    list_mentions,
+    set_confidence,
+    write_mentions,
+)
 
 FACTORY = "biomed_consistency"
 
@@ -97,21 +104,20 @@ class BiomedConsistency(Described, Pipe):
 
     def __call__(self, doc: Doc) -> Doc:
         """Change the entities of a document."""
-        key = self._spans_key
-        spans = list(doc.ents) if key is None else list(doc.spans.get(key, ()))
+        spans = list_mentions(doc, self._spans_key)
         if not spans:
             return doc
         words = _Words(doc)
         agreed = _agree(spans, words)
-        agreed = _follow(agreed, list(_defined(doc, agreed, words)))
-        agreed = _follow(agreed, list(self._repeated(agreed, words)))
+        agreed = add_mentions(agreed, list(_defined(doc, agreed, words)))
+        agreed = add_mentions(agreed, list(self._repeated(agreed, words)))
         if agreed != spans:
-            self._write(doc, sorted(agreed))
+            write_mentions(doc, self._spans_key, sorted(agreed))
         return doc
 
     def _repeated(self, spans: list[Span], words: _Words) -> Iterator[Span]:
         """The places with the words of a mention that are in no mention yet."""
-        covered = _covered_tokens(spans)
+        covered = covered_tokens(spans)
         for own in words.group(spans).values():
             starts = words.find(own[0])
             share = len(own) / len(starts)
@@ -123,15 +129,6 @@ class BiomedConsistency(Described, Pipe):
                     end = start + len(own[0])
                     if covered.isdisjoint(range(start, end)):
                         yield _label(own[0].doc, start, end, best)
-
-    def _write(self, doc: Doc, spans: list[Span]) -> None:
-        if self._spans_key is None:
-            doc.set_ents(spans)
-            return
-        doc.spans[self._spans_key] = spans
-        scores = [get_confidence(span) for span in spans]
-        if None not in scores:
-            doc.spans[self._spans_key].attrs["scores"] = scores
 
 
 make_biomed_consistency = register_factory(
@@ -219,23 +216,3 @@ def _defined(doc: Doc, spans: list[Span], words: _Words) -> Iterator[Span]:
         if short is not None:
             for start in words.find(short):
                 yield _label(doc, start, start + len(short), meaning)
-
-
-def _follow(spans: list[Span], added: list[Span]) -> list[Span]:
-    """Add mentions in place of those inside them. One that touches a longer mention is left out."""
-    if not added:
-        return spans
-    holder = {token: span for span in spans for token in range(span.start, span.end)}
-    kept = []
-    for one in added:
-        touched = [holder[token] for token in range(one.start, one.end) if token in holder]
-        if all(one.start <= span.start and span.end <= one.end for span in touched):
-            kept.append(one)
-    kept = filter_spans(kept)
-    covered = _covered_tokens(kept)
-    others = [span for span in spans if covered.isdisjoint(range(span.start, span.end))]
-    return [*others, *kept]
-
-
-def _covered_tokens(spans: list[Span]) -> set[int]:
-    return {token for span in spans for token in range(span.start, span.end)}

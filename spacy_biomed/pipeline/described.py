@@ -44,6 +44,7 @@ class Described:
             not in the model card.
         usage_line: what `usage` returns, if it does not depend on the settings.
         languages: the languages that it has rules for; empty for a component without such rules.
+        needed_label: label of the corpora for which templates have it; "" for all corpora.
         reads_words: whether it looks up words of the training texts in the vocabulary. They are
             not saved with a pipeline if no component does (`saved_words`).
     """
@@ -52,6 +53,7 @@ class Described:
     task_name: ClassVar[str] = ""
     usage_line: ClassVar[str]
     languages: ClassVar[tuple[str, ...]] = ()
+    needed_label: ClassVar[str] = ""
     reads_words: ClassVar[bool] = False
 
     @classmethod

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from spacy.attrs import ENT_IOB
 from spacy.tokens import Doc, Span, SpanGroup
+from spacy.util import filter_spans
 from thinc.types import Ints1d
 
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
@@ -78,6 +79,43 @@ def keep_confident(doc: Doc, least: float) -> None:
             for one in relations
             if dropped.isdisjoint((end.start, end.end, end.label_) for end in (one.head, one.tail))
         ]
+
+
+def list_mentions(doc: Doc, spans_key: str | None) -> list[Span]:
+    """The mentions of `doc.ents` or a span group; none of a group that is absent."""
+    return list(doc.ents if spans_key is None else doc.spans.get(spans_key, ()))
+
+
+def write_mentions(doc: Doc, spans_key: str | None, spans: Sequence[Span]) -> None:
+    """Write mentions to `doc.ents` or a span group, and the group's scores if all have one."""
+    if spans_key is None:
+        doc.set_ents(list(spans))
+        return
+    doc.spans[spans_key] = list(spans)
+    scores = [get_confidence(span) for span in spans]
+    if None not in scores:
+        doc.spans[spans_key].attrs["scores"] = scores
+
+
+def add_mentions(spans: list[Span], added: list[Span]) -> list[Span]:
+    """Add mentions in place of those inside them. One that touches a longer mention is left out."""
+    if not added:
+        return spans
+    holder = {token: span for span in spans for token in range(span.start, span.end)}
+    kept = []
+    for one in added:
+        touched = [holder[token] for token in range(one.start, one.end) if token in holder]
+        if all(one.start <= span.start and span.end <= one.end for span in touched):
+            kept.append(one)
+    kept = filter_spans(kept)
+    covered = covered_tokens(kept)
+    others = [span for span in spans if covered.isdisjoint(range(span.start, span.end))]
+    return [*others, *kept]
+
+
+def covered_tokens(spans: list[Span]) -> set[int]:
+    """The tokens that spans cover."""
+    return {token for span in spans for token in range(span.start, span.end)}
 
 
 def gold_spans(reference: Doc, spans_key: str | None) -> list[Span] | None:

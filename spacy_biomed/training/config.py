@@ -244,7 +244,7 @@ def start_config(
     if has_no_head(config):
         task, head = find_learner(corpus, description, task)
         settings = {**head.learns[task], **head.corpus_settings(description)}
-        _leave_out_unspoken(config, description["language"])
+        _leave_out_idle(config, description)
         followers = [one for one in config["components"] if one not in config["nlp"]["pipeline"]]
         main = add_head(config, head.default_name, head, settings)
         config["nlp"]["pipeline"] += followers
@@ -260,11 +260,14 @@ def start_config(
     return config
 
 
-def _leave_out_unspoken(config: Config, language: str) -> None:
-    """Leave out the components of a template that have no rules for a language."""
+def _leave_out_idle(config: Config, description: Mapping[str, Any]) -> None:
+    """Leave out a template's components without rules for the language, or without their label."""
     for name, settings in list(config["components"].items()):
         kind = find_described(settings.get("factory", name))
-        if kind is not None and kind.languages and language not in kind.languages:
+        if kind is not None and not (
+            (not kind.languages or description["language"] in kind.languages)
+            and (not kind.needed_label or kind.needed_label in description.get("labels", ()))
+        ):
             del config["components"][name]
             for names in (
                 config["nlp"]["pipeline"],

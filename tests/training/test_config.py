@@ -193,6 +193,15 @@ def test_rules_for_notes_are_left_out_in_a_language_that_has_none(converted, tmp
     assert config["training"]["annotating_components"] == []
 
 
+def test_variants_get_the_component_of_their_nomenclature(converted, tmp_path):
+    corpus = shutil.copytree(converted, tmp_path / "variants")
+    description = json.loads((corpus / "corpus.json").read_text())
+    description["labels"].append("VARIANT")
+    (corpus / "corpus.json").write_text(json.dumps(description))
+    pipeline = fill(corpus)["nlp"]["pipeline"]
+    assert pipeline[1:4] == ["biomed_ner", "biomed_variants", "biomed_consistency"]
+
+
 def test_sentences_are_found_before_the_head_of_assertions(converted):
     config = fill(converted, template="assertion")
     assert config["nlp"]["pipeline"] == ["biomed_transformer", *NOTE_RULES[:1], "biomed_assertion"]

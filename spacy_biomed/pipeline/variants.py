@@ -1,0 +1,133 @@
+"""The component `biomed_variants`: sequence variants that are written in a nomenclature."""
+
+from __future__ import annotations
+
+import re
+
+from spacy.language import Language
+from spacy.pipeline import Pipe
+from spacy.tokens import Doc
+
+from ..normalization import get_text
+from .described import Described
+from .factories import register_factory
+from .mention_finders import list_finders
+from .mention_layer import add_mentions, list_mentions, write_mentions
+
+FACTORY = "biomed_variants"
+LABEL = "VARIANT"
+
+_SIGN = "[-+\u2013\u2212]"
+_PLACE = rf"(?:\*|{_SIGN})?\d+(?:\s?{_SIGN}\d+)?"
+_ARROW = "[-=\u2013\u2212]{0,4}>|\u2192"
+_BECOMES = rf"\s?(?:{_ARROW}|/)\s?"
+_BASES = "[ACGT]+"
+_CHANGE = rf"\s?{_BASES}{_BECOMES}{_BASES}"
+_LETTER = "[ACDEFGHIKLMNPQRSTVWY]"
+_CODE = (
+    "(?:Ala|Arg|Asn|Asp|Cys|Gln|Glu|Gly|His|Ile|Leu|Lys|Met|Phe|Pro|Ser|Thr|Trp|Tyr|Val|Ter|Sec)"
+)
+_RESIDUE = f"(?:{_CODE}|{_LETTER})"
+_PROTEIN = (
+    rf"{_RESIDUE}\d+(?:_{_RESIDUE}\d+)?"
+    rf"(?:{_RESIDUE}?fs(?:(?:\*|X|Ter)?\d+|\*|X)?|(?:delins|del|dup|ins){_RESIDUE}*|{_RESIDUE}|\*|X|=)"
+)
+# What names nothing but a variant.
+_FORMS = (
+    # dbSNP: rs1801133
+    r"(?i:rs)\s?\d{3,}",
+    # HGVS, DNA and RNA: c.1799T>A, c.76_78del, g.140453136A>T, c.88+2T>G, m.8993T>G
+    rf"(?i:[cgmnr]\.\s?\(?{_PLACE}(?:_{_PLACE})?\)?"
+    rf"(?:\s?[ACGTU]+{_BECOMES}[ACGTU]+|(?:delins|del|dup|ins|inv)"
+    r"(?:\([ACGT]+\)(?:\(?\d+\)?)?|[ACGTU]*\d*)))",
+    # HGVS, proteins: p.Val600Glu, p.V600E, p.(Arg97Profs*23), p.Gly12_Gly13insAsp
+    rf"(?i:p\.\s?(?:\({_PROTEIN}\)|\[{_PROTEIN}\]|{_PROTEIN}))",
+    # Older names of proteins: Val158Met, VAL158MET, Arg506Ter
+    rf"(?i:{_CODE}-?\(?\d+\)?-?{_CODE})|{_CODE}\d+(?:X|\*|fs|del)",
+    # Val 158 Met, Arg506 to Gln, Ser551->Thr; not the sites Ser 473 and Thr 308
+    rf"{_CODE}[\s-]?\(?\d+\)?(?:\s?(?:{_ARROW}|/|to)\s?|[\s-])?{_CODE}(?![\s-]?\(?\d)",
+    rf"\d{{2,4}}\s?{_CODE}{_BECOMES}{_CODE}",
+    # Older names of DNA: -616C/G, 1691 G>A, G1691->A, C(-260)T, G-308A, IVS8 -2A>G
+    rf"{_SIGN}?\d{{2,}}(?:{_SIGN}\d+)?{_CHANGE}|[ACGT]\d{{2,}}{_BECOMES}[ACGT]",
+    rf"[ACGT](?:\({_SIGN}\d{{2,5}}\)|{_SIGN}\d{{2,5}})[ACGT]",
+    rf"IVS\s?\d+,?\s?\(?{_SIGN}\s?\d+\)?(?:{_CHANGE}|\s?(?:del|ins|dup)\s?{_BASES})",
+    # 35delG, 2238-9del AG, 76_78del, delF508, F508del
+    rf"\d+(?:[-_]\d+)?(?:del|ins|dup)\s?{_BASES}|\d+_\d+(?:delins|del|ins|dup)\d*",
+    rf"(?:\u0394|[dD]elta|del){_LETTER}\d{{3,4}}|{_LETTER}\d{{2,4}}del",
+)
+_VARIANT = re.compile(rf"(?<![\w.+/\u2013\u2212-])(?<!\d,)(?:{'|'.join(_FORMS)})(?!\w)")
+
+
+class BiomedVariants(Described, Pipe):
+    """Find sequence variants by their nomenclature, such as rs1801133, c.1799T>A and Val158Met.
+
+    The forms are those of dbSNP and HGVS (den Dunnen et al. 2016), and the common older ones. What
+    has such a form becomes a mention, in place of mentions within it and of variants that reach
+    beyond it ("c.1052delA deletion"). Where a mention of another label reaches beyond it, that one
+    stays. Short forms such as V600E are not searched for, since cell lines (T47D) and devices have
+    them too: that is for a trained component.
+
+    If the components before it find entities, and none of them has the label, it does nothing.
+
+    Attributes:
+        label: label of variants.
+        spans_key: span group of the mentions; None for `doc.ents`.
+        nlp: the pipeline of the component; None to use it alone.
+
+    Examples:
+        >>> import spacy
+        >>> nlp = spacy.blank("en")
+        >>> variants = nlp.add_pipe("biomed_variants")
+        >>> doc = nlp("Carriers of c.665C>T (p.Ala222Val, rs1801133) had more folate.")
+        >>> [ent.text for ent in doc.ents]
+        ['c.665C>T', 'p.Ala222Val', 'rs1801133']
+    """
+
+    default_name, needed_label = FACTORY, LABEL
+
+    def __init__(
+        self,
+        name: str = FACTORY,
+        *,
+        label: str = LABEL,
+        spans_key: str | None = None,
+        nlp: Language | None = None,
+    ):
+        self.name = name
+        self.cfg = {"spans_key": spans_key}
+        self._label = label
+        self._spans_key = spans_key
+        self._nlp = nlp
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label of variants."""
+        return (self._label,)
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Add variants to the layer of mentions."""
+        found = [
+            span
+            for match in _VARIANT.finditer(get_text(doc))
+            if (span := doc.char_span(*match.span(), label=self._label)) is not None
+        ]
+        if found and self._is_wanted():
+            tokens = {token for span in found for token in range(span.start, span.end)}
+            others = [
+                span
+                for span in list_mentions(doc, self._spans_key)
+                if span.label_ != self._label or tokens.isdisjoint(range(span.start, span.end))
+            ]
+            write_mentions(doc, self._spans_key, sorted(add_mentions(others, found)))
+        return doc
+
+    def _is_wanted(self) -> bool:
+        if self._nlp is None:
+            return True
+        labels = list_finders(self._nlp, self, self._spans_key).labels
+        return not labels or self._label in labels
+
+
+make_biomed_variants = register_factory(
+    FACTORY, BiomedVariants, assigns=["doc.ents", "doc.spans", "token.ent_iob", "token.ent_type"]
+)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import catalogue
 import pytest
-from forked_commands import fork_workers, keep_commands
+from forked_commands import fork_workers, save_time
 from small_encoders import NO_DROPOUT, SMALL, SMALL_DISTILBERT
 
 # Tests run in a process per core, with one thread each. Set before a test imports PyTorch.
@@ -20,7 +20,7 @@ os.environ["SPACY_BIOMED_ENGINE"] = "onnxruntime"
 
 # A new process takes seconds to import PyTorch.
 fork_workers()
-keep_commands()
+save_time()
 
 # Registries look through the entry points of all packages for each name, unless they are grouped.
 catalogue.AVAILABLE_ENTRY_POINTS = {

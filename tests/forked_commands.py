@@ -126,14 +126,20 @@ def fork_workers() -> None:
     process.subprocess = SimpleNamespace(Popen=start_command, **names)  # type: ignore[assignment]
 
 
-def keep_commands() -> None:
-    """Let commands be made of their functions once, and not at each call."""
+def save_time() -> None:
+    """Make commands and encoders of msgpack once, not at each use, and flush nothing to the disk."""
     import typer.testing
     from spacy.cli import _util
+    from srsly.msgpack import msgpack_encoders
 
-    for module, name in ((typer.testing, "_get_command"), (_util, "get_command")):
-        setattr(module, name, cache(getattr(module, name)))
+    for owner, name in (
+        (typer.testing, "_get_command"),
+        (_util, "get_command"),
+        (msgpack_encoders, "get_all"),
+    ):
+        setattr(owner, name, cache(getattr(owner, name)))
     _util.registry.cli.get_all()
+    os.fsync = lambda descriptor: None
 
 
 @cache
@@ -166,7 +172,7 @@ def serve(listener: socket.socket) -> None:
     for module in pkgutil.walk_packages(spacy_biomed.__path__, "spacy_biomed."):
         importlib.import_module(module.name)
     fork_workers()
-    keep_commands()
+    save_time()
     spacy.cli._util.get_command(spacy.cli.app)
     gc.collect()
     gc.freeze()

@@ -30,7 +30,7 @@ from ..encoders.batching.ragged import borders
 from ..encoders.finite import check_scores
 from ..encoders.listener import sizing
 from ..errors import BiomedError
-from ..models.mention_classifier import MentionPlaces
+from ..models.span_classifiers import MentionPlaces
 from .calibrated_head import CalibratedHead
 from .encoder_head import (
     Compared,

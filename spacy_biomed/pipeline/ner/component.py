@@ -21,7 +21,7 @@ from ...annotations.seen_mentions import SEEN_KEY
 from ...annotations.soft_labels import soft_label_classes
 from ...errors import BiomedError, list_choices, quote
 from ...models.tagging import Decoding, Scheme, Spans, TagScheme
-from ...models.token_classifier import add_outputs
+from ...models.token_classifiers import add_outputs
 from ...normalization import find_blanks
 from ..calibrated_head import CalibratedHead
 from ..described import ShownScores

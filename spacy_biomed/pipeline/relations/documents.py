@@ -18,7 +18,7 @@ from ...encoders.batching.ragged import borders
 from ...encoders.finite import check_scores
 from ...encoders.listener import sizing
 from ...errors import BiomedError
-from ...models.pair_classifier import MentionPairs
+from ...models.span_classifiers import MentionPairs
 from ..encoder_head import Compared, check_share, own_arguments, skip_batch
 from ..factories import configure_head, register_factory
 from ..losses import find_probabilities, mean_cross_entropy

@@ -4,12 +4,11 @@ from .context import BiomedContext
 from .deidentify import BiomedDeidentifier, add_deidentifier
 from .described import Described, ShownScores
 from .encoder_head import EncoderHead
-from .encoder_pipe import EncoderPipe
+from .encoder_pipe import EncoderPipe, OnnxEncoder, SharedEncoder
 from .linking.component import BiomedLinker
 from .ner import BiomedNER, mention_scorer_v1, score_mentions
 from .ner.calibrating import Calibration, calibrate
 from .ner.recall_targets import LabelRecall
-from .onnx_transformer import OnnxEncoder
 from .pipeline_loading import load_pipeline
 from .qa.component import BiomedQA
 from .qa.scores import Question, answer_scorer_v1, score_answers, score_questions
@@ -23,7 +22,6 @@ from .sentences import BiomedSentences
 from .similarity import BiomedSimilarity, score_similarity, similarity_scorer_v1
 from .textcat.component import BiomedTextCategorizer
 from .textcat.scores import classification_scorer_v1, score_classes
-from .transformer import SharedEncoder
 
 __all__ = [
     "BiomedAssertion",

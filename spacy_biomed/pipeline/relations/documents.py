@@ -26,7 +26,6 @@ from ..mention_layer import gold_spans
 from .concept_pairs import ConceptPairs, find_concept_pairs
 from .concept_scores import ConceptRelation, compare_concepts, create_shares, find_gold
 from .head import Predictions, RelationHead
-from .targets import check_labels, check_pairs
 
 FACTORY = "biomed_document_relations"
 
@@ -91,7 +90,7 @@ class BiomedDocumentRelations(RelationHead):
     ):
         super().__init__(**own_arguments(locals()))
         check_share(name, "threshold", threshold)
-        check_pairs(name, pairs, max_distance)
+        self.check_pairs()
         if max_mentions < 1:
             raise BiomedError(
                 f"[components.{name}] max_mentions = {max_mentions}: use 1 or more pairs of "
@@ -181,7 +180,7 @@ class BiomedDocumentRelations(RelationHead):
             pairs = self._find_pairs(example.predicted, annotated)
             found.append(pairs)
             if gold is not None:
-                check_labels((one.label for one in gold), self.labels, self.name)
+                self.check_labels(one.label for one in gold)
                 rows.append(create_shares(pairs.concepts, gold, self.labels))
         return found, np.concatenate(rows)
 

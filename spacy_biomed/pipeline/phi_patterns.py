@@ -18,7 +18,7 @@ from .described import Described
 from .factories import register_factory
 from .mention_finders import list_finders
 from .mention_layer import CONFIDENCE, install_extensions
-from .sentences import choose_language
+from .notes import choose_language
 
 FACTORY = "biomed_phi_patterns"
 

@@ -31,8 +31,8 @@ from ..encoders.finite import check_scores
 from ..encoders.listener import sizing
 from ..errors import BiomedError
 from ..models.span_classifiers import MentionPlaces
-from .calibrated_head import CalibratedHead
 from .encoder_head import (
+    CalibratedHead,
     Compared,
     LabelHead,
     check_choice,

@@ -16,9 +16,8 @@ from ...errors import BiomedError, install_command
 from ...models.confidence_curves import LEAST, fit_label_curves
 from ...models.tagging import Spans
 from ..assertion import BiomedAssertion
-from ..calibrated_head import CalibratedHead
 from ..doc_batches import batch_docs
-from ..encoder_head import EncoderHead
+from ..encoder_head import CalibratedHead, EncoderHead
 from ..reliability import Reliability
 from .component import (
     BiomedNER,

@@ -112,10 +112,7 @@ def link(terminology: Terminology, known: KnownNames, ranker: LinkRanker) -> Met
         found = finder.find(texts, document)
         ranked = dict(zip(found, ranker.rank(list(found.values())), strict=True))
         best = (ranked[text] for text in texts)
-        return [
-            (one.ids[0], ranker.calibrate(one.probabilities[0])) if one.ids else None
-            for one in best
-        ]
+        return [(one[0][0], ranker.calibrate(one[0][1])) if one else None for one in best]
 
     return method
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from spacy.errors import Errors
 from spacy.language import Language
@@ -15,7 +15,7 @@ from spacy.tokens import Doc
 from spacy.training import Example, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
-from thinc.types import Floats1d, Ints1d, Ragged
+from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
 from ..annotations.layer_copies import copy_classes
 from ..encoders.finite import check_layers, check_scores
@@ -35,6 +35,18 @@ Compared = tuple[set[tuple], set[tuple], Collection[tuple]]
 
 # Number of examples to check for their type, and number of examples to size a model with.
 _SAMPLE, _SIZING = 16, 4
+
+
+class Predictions(NamedTuple):
+    """What a head compares in a batch of documents, and its probabilities.
+
+    Attributes:
+        compared: candidates, or for each document its entities or pairs of concepts.
+        probabilities: (all that is compared, scores) in main memory.
+    """
+
+    compared: list[Any]
+    probabilities: Floats2d
 
 
 class EncoderHead(DescribedHead, BatchLearner):
@@ -248,8 +260,8 @@ class EncoderHead(DescribedHead, BatchLearner):
         super().from_bytes(bytes_data, exclude=exclude)
         return _check_weights(self)
 
-    def predict_scores(self, docs: list[Doc]) -> Any:
-        """What the model gives for documents.
+    def predict_scores(self, docs: Any) -> Any:
+        """What the model gives for documents, or for what else it reads.
 
         Raises:
             DamagedPipelineError: if a score is not a finite number.

@@ -157,10 +157,9 @@ class BiomedLinker(Described, Pipe):
     def _describe(
         self, finder: CandidateFinder, ranker: LinkRanker, ranked: Ranked
     ) -> dict[str, Any]:
-        best = zip(ranked.ids, ranked.probabilities, strict=True)
         rows = [
             (id, finder.get_name(id), round(probability, 6))
-            for id, probability in list(best)[: self._most_candidates]
+            for id, probability in ranked[: self._most_candidates]
         ]
         if rows:
             id, name, probability = rows[0]

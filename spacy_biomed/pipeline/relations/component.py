@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
 from thinc.types import Floats2d, Ints1d
 
 from ...annotations.marked_arguments import STYLES, Argument, Style
-from ...annotations.relation_layer import SpanRelation
+from ...annotations.relation_layer import SpanRelation, read_relation
 from ...annotations.seen_mentions import mentions_of
 from ...encoders.batching.encoded import EncodedBatch
 from ...encoders.finite import check_scores
 from ...encoders.listener import POOLINGS
 from ...errors import BiomedError
-from ..encoder_head import Compared, check_choice, check_share, own_arguments, skip_batch
+from ..encoder_head import (
+    Compared,
+    Predictions,
+    check_choice,
+    check_share,
+    own_arguments,
+    skip_batch,
+)
 from ..factories import configure_head, register_factory
 from ..label_scores import LabelScores
 from ..losses import cross_entropy, find_probabilities
@@ -33,7 +40,7 @@ from .candidates import (
     get_arguments,
     group_windows,
 )
-from .head import Predictions, RelationHead
+from .head import RelationHead
 
 FACTORY = "biomed_relations"
 
@@ -167,9 +174,8 @@ class BiomedRelations(RelationHead):
         scores = probabilities[rows, columns]
         chosen = zip(rows.tolist(), columns.tolist(), scores.tolist(), strict=True)
         for row, column, score in chosen:
-            candidate = predictions.compared[row]
-            doc = docs[candidate.doc]
-            found[candidate.doc].append(_create_relation(doc, candidate, labels[column], score))
+            doc, head, tail, *_ = predictions.compared[row]
+            found[doc].append(read_relation(docs[doc], head, tail, labels[column], score))
         for doc, relations in zip(docs, found, strict=True):
             doc._.relations = relations
 
@@ -340,16 +346,6 @@ def _own_texts(candidates: Sequence[Candidate]) -> tuple[Ints1d, Ints1d]:
     own = [i for i, candidate in enumerate(candidates) if candidate.window is None]
     places = [candidates[i].doc for i in own]
     return np.array(own, dtype="int64"), np.array(places, dtype="int64")
-
-
-def _create_relation(
-    doc: Doc, candidate: Candidate, label: str, probability: float
-) -> SpanRelation:
-    head, tail = (
-        doc.char_span(start, end, label=type, alignment_mode="expand")
-        for start, end, type in (candidate.head, candidate.tail)
-    )
-    return SpanRelation(cast(Span, head), cast(Span, tail), label, probability)
 
 
 def relation_scorer_v1() -> Callable:

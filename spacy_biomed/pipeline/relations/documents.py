@@ -15,17 +15,16 @@ from thinc.types import Floats2d
 
 from ...annotations.relation_layer import SpanRelation
 from ...encoders.batching.ragged import borders
-from ...encoders.finite import check_scores
 from ...encoders.listener import sizing
 from ...errors import BiomedError
 from ...models.span_classifiers import MentionPairs
-from ..encoder_head import Compared, check_share, own_arguments, skip_batch
+from ..encoder_head import Compared, Predictions, check_share, own_arguments, skip_batch
 from ..factories import configure_head, register_factory
 from ..losses import find_probabilities, mean_cross_entropy
 from ..mention_layer import gold_spans
 from .concept_pairs import ConceptPairs, find_concept_pairs
 from .concept_scores import ConceptRelation, compare_concepts, create_shares, find_gold
-from .head import Predictions, RelationHead
+from .head import RelationHead
 
 FACTORY = "biomed_document_relations"
 
@@ -103,8 +102,7 @@ class BiomedDocumentRelations(RelationHead):
         pairs = [self._find_pairs(doc, doc) for doc in docs]
         scores = np.zeros((0, len(self.labels) + 1), dtype="float32")
         if docs:  # a listener reads every document, so that the document releases its encoding
-            scores = to_numpy(self.model.predict(_join(docs, pairs)))
-        check_scores(scores, self.name)
+            scores = to_numpy(self.predict_scores(_join(docs, pairs)))
         return Predictions(pairs, find_probabilities(scores, True))
 
     def set_annotations(self, docs: Iterable[Doc], predictions: Predictions) -> None:

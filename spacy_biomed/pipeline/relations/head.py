@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
@@ -15,16 +15,6 @@ from ...annotations.relation_layer import RELATIONS
 from ...errors import BiomedError, quote
 from ..encoder_head import LabelHead
 from ..mention_layer import copy_mentions
-
-
-class Predictions(NamedTuple):
-    """What was compared in a batch of documents, and the probabilities of its relations.
-
-    These are (candidates or pairs of concepts, scores), in main memory.
-    """
-
-    compared: list[Any]
-    probabilities: Floats2d
 
 
 class RelationHead(LabelHead):

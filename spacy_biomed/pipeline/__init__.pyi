@@ -7,7 +7,7 @@ from .encoder_pipe import EncoderPipe, OnnxEncoder, SharedEncoder
 from .linking.component import BiomedLinker
 from .ner import BiomedNER, mention_scorer_v1, score_mentions
 from .ner.calibrating import Calibration, calibrate
-from .ner.recall_targets import LabelRecall
+from .ner.development import LabelRecall
 from .notes import BiomedContext, BiomedSections, BiomedSentences
 from .pipeline_loading import load_pipeline
 from .qa.component import BiomedQA

@@ -26,8 +26,7 @@ from .component import (
     check_recall_measure,
     check_target_recall,
 )
-from .development import OPEN, RIGHT, Development, read_development
-from .recall_targets import LabelRecall, fit_recall
+from .development import OPEN, RIGHT, Development, LabelRecall, fit_recall, read_development
 
 
 @dataclass(frozen=True, slots=True)

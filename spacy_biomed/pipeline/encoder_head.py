@@ -17,7 +17,8 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
-from ..annotations.layer_copies import copy_classes
+from ..annotations.layer_copies import copy_group, copy_soft_labels
+from ..annotations.pairs import PAIR_KEY
 from ..encoders.finite import check_layers, check_scores
 from ..encoders.listener import EncoderListener, sizing
 from ..errors import BiomedError, list_choices, quote
@@ -371,7 +372,16 @@ class CatsHead(EncoderHead):
     def copy_layer(
         cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
     ) -> bool:
-        return copy_classes(reader, source, target, prefix)
+        """Copy classes or a number, a marked pair and a teacher's probabilities.
+
+        If the component has labels, only these are copied.
+        """
+        copy_group(source, PAIR_KEY, target)
+        is_taught = copy_soft_labels(reader.name, source, target)
+        cats = {prefix + label: value for label, value in source.cats.items()}
+        labels = reader.labels
+        target.cats = {label: cats[label] for label in cats if not labels or label in labels}
+        return bool(target.cats) or is_taught
 
 
 def _check_weights(head: EncoderHead) -> EncoderHead:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from spacy.tokens import Doc
@@ -122,9 +122,6 @@ class BiomedDocumentRelations(RelationHead):
 
     def compare(self, example: Example) -> Compared | None:
         return compare_concepts(example, self.labels, self.cfg["spans_key"])
-
-    def score(self, examples: Iterable[Example], **kwargs: object) -> dict[str, Any]:
-        return super().score(examples, spans_key=self.cfg["spans_key"], **kwargs)
 
     def learn(self, examples: list[Example], docs: list[Doc]) -> float:
         """Add the gradients of a batch: of the mean cross-entropy over its pairs of concepts.

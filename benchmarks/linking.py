@@ -43,8 +43,8 @@ from spacy.training import Example
 
 from spacy_biomed.formats.spacy_docs import read_docs
 from spacy_biomed.pipeline.linking.candidates import CandidateFinder, KnownNames, LinkedDocument
+from spacy_biomed.pipeline.linking.component import read_ids, score_links
 from spacy_biomed.pipeline.linking.ranker import DEFAULT_RANKER, LinkRanker, train_linking
-from spacy_biomed.pipeline.linking.scores import read_ids, score_links
 from spacy_biomed.pipeline.reliability import Reliability
 from spacy_biomed.terminologies import Terminology, build_terminology
 from spacy_biomed.terminologies.name_forms import normalize
@@ -112,10 +112,7 @@ def link(terminology: Terminology, known: KnownNames, ranker: LinkRanker) -> Met
         found = finder.find(texts, document)
         ranked = dict(zip(found, ranker.rank(list(found.values())), strict=True))
         best = (ranked[text] for text in texts)
-        return [
-            (one.ids[0], ranker.calibrate(one.probabilities[0])) if one.ids else None
-            for one in best
-        ]
+        return [(one[0][0], ranker.calibrate(one[0][1])) if one else None for one in best]
 
     return method
 

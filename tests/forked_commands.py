@@ -127,7 +127,7 @@ def fork_workers() -> None:
 
 
 def save_time() -> None:
-    """Make commands and encoders of msgpack once, not at each use, and flush nothing to the disk."""
+    """Make commands and find encoders of msgpack once; flush nothing to the disk."""
     import typer.testing
     from spacy.cli import _util
     from srsly.msgpack import msgpack_encoders

@@ -108,16 +108,6 @@ def _move(offset: int, spans: Spans, others: Spans, *, to_end: bool) -> int:
     return other_end if to_end and offset > start else other_start
 
 
-def register_extensions() -> None:
-    """Declare `doc._.deidentified`, a `Deidentified`; None if `biomed_deidentify` has not run.
-
-    The replacements are stored in `doc.user_data` as character offsets, labels and strings, so they
-    survive `DocBin(store_user_data=True)` and `Doc.to_disk`. So does the original text, since it is
-    the text of the Doc.
-    """
-    declare_extension(DEIDENTIFIED, _get_deidentified, _set_replaced)
-
-
 def _get_deidentified(doc: Doc) -> Deidentified | None:
     replaced = get_user_data(doc).get(_KEY)
     return None if replaced is None else Deidentified(doc.text, replaced)
@@ -127,4 +117,7 @@ def _set_replaced(doc: Doc, replaced: Iterable[tuple[int, int, str, str]]) -> No
     get_user_data(doc)[_KEY] = list(replaced)
 
 
-register_extensions()
+# `doc._.deidentified`: a `Deidentified`; None if `biomed_deidentify` has not run. The replacements
+# are stored in `doc.user_data` as character offsets, labels and strings, which
+# `DocBin(store_user_data=True)` keeps. So is the original text, which is the text of the Doc.
+declare_extension(DEIDENTIFIED, _get_deidentified, _set_replaced)

@@ -53,20 +53,6 @@ def declare_extension(
         Doc.set_extension(name, getter=getter, setter=setter)
 
 
-def register_extensions() -> None:
-    """Declare `doc._.unaligned_mentions` and `doc._.unaligned_answers`.
-
-    `unaligned_mentions` has `(start character, end character, label)` of each gold mention that is
-    in no layer of the `Doc` because no span of tokens represents it. `unaligned_answers` has the
-    same for answers that are not in `doc.spans["answer"]`. Evaluation counts them as missed. The
-    values are in `doc.user_data`, so `DocBin(store_user_data=True)` keeps them.
-    """
-    for name in (UNALIGNED_MENTIONS, UNALIGNED_ANSWERS):
-        declare_extension(
-            name, partial(get_unaligned, name=name), partial(set_unaligned, name=name)
-        )
-
-
 def locate_span(span: Span) -> tuple[int, int, str]:
     """The first character of a span, the one after its last, and its label."""
     return span.start_char, span.end_char, span.label_
@@ -108,4 +94,9 @@ def split_id(document_id: str) -> str:
     return question if colon else document_id
 
 
-register_extensions()
+# `doc._.unaligned_mentions` has `(start character, end character, label)` of each gold mention that
+# is in no layer of the `Doc` because no span of tokens represents it. `unaligned_answers` has the
+# same for answers that are not in `doc.spans["answer"]`. Evaluation counts them as missed. The
+# values are in `doc.user_data`, so `DocBin(store_user_data=True)` keeps them.
+for _name in (UNALIGNED_MENTIONS, UNALIGNED_ANSWERS):
+    declare_extension(_name, partial(get_unaligned, name=_name), partial(set_unaligned, name=_name))

@@ -6,11 +6,9 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from spacy.attrs import ORTH, SPACY
-from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc, Span
 
 from .annotation_scope import ANNOTATION_SCOPES
-from .pairs import PAIR_KEY
 from .soft_labels import SOFT_LABELS_KEY
 
 # Keys of `doc.user_data` that belong to the layers of all components.
@@ -34,20 +32,6 @@ def copy_bare(doc: Doc, annotation_keys: Collection[str] = ()) -> Doc:
         }
     )
     return bare
-
-
-def copy_classes(reader: TrainablePipe, source: Doc, target: Doc, prefix: str) -> bool:
-    """Copy classes or a number of `doc.cats`, a marked pair and a teacher's probabilities.
-
-    If the component has labels, only these are copied. The prefix is for the names of the classes.
-    Return whether any class, number or teacher's probabilities were copied.
-    """
-    copy_group(source, PAIR_KEY, target)
-    is_taught = copy_soft_labels(reader.name, source, target)
-    cats = {prefix + label: value for label, value in source.cats.items()}
-    labels = reader.labels
-    target.cats = {label: cats[label] for label in cats if not labels or label in labels}
-    return bool(target.cats) or is_taught
 
 
 def copy_soft_labels(component: str, source: Doc, target: Doc) -> bool:

@@ -36,23 +36,11 @@ def count_several(relations: Sequence[SpanRelation] | None) -> int:
     return sum(len(found) > 1 for found in labels.values())
 
 
-def register_extensions() -> None:
-    """Declare `doc._.relations`: a list of `SpanRelation`; None if relations are not annotated.
-
-    The values are stored in `doc.user_data` as character offsets and labels, so they survive
-    `DocBin(store_user_data=True)` and `Doc.to_disk`.
-    """
-    declare_extension(RELATIONS, _get_relations, _set_relations)
-
-
 def _get_relations(doc: Doc) -> list[SpanRelation] | None:
     stored = doc.user_data.get(RELATIONS)
     if stored is None:
         return None
-    return [
-        SpanRelation(_read_span(doc, head), _read_span(doc, tail), label, score)
-        for head, tail, label, score in stored
-    ]
+    return [read_relation(doc, *one) for one in stored]
 
 
 def _set_relations(doc: Doc, relations: Sequence[SpanRelation] | None) -> None:
@@ -65,9 +53,17 @@ def _set_relations(doc: Doc, relations: Sequence[SpanRelation] | None) -> None:
     ]
 
 
-def _read_span(doc: Doc, stored: tuple[int, int, str]) -> Span:
-    start, end, label = stored
-    return cast(Span, doc.char_span(start, end, label=label, alignment_mode="expand"))
+def read_relation(
+    doc: Doc, head: tuple[int, int, str], tail: tuple[int, int, str], label: str, score: float
+) -> SpanRelation:
+    """A relation of a document, whose spans are given as `locate_span` does."""
+    ends = (
+        doc.char_span(start, end, label=type, alignment_mode="expand")
+        for start, end, type in (head, tail)
+    )
+    return SpanRelation(*cast("tuple[Span, Span]", tuple(ends)), label, score)
 
 
-register_extensions()
+# `doc._.relations`: a list of `SpanRelation`; None if relations are not annotated. It is stored in
+# `doc.user_data` as character offsets and labels, which `DocBin(store_user_data=True)` keeps.
+declare_extension(RELATIONS, _get_relations, _set_relations)

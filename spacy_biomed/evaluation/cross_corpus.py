@@ -17,8 +17,7 @@ from ..corpora.label_map import LabelMap, check_labels, parse_label_map
 from ..errors import BiomedError, escape, list_choices
 from ..formats.spacy_docs import read_docs
 from ..pipeline.label_scores import LabelScores
-from ..pipeline.mention_finders import list_finders
-from ..pipeline.mention_layer import GoldLayer
+from ..pipeline.mention_layer import GoldLayer, list_finders
 from ..training.config import read_description
 
 Mention = tuple[int, int, str]

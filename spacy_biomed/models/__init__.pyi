@@ -1,11 +1,8 @@
-from .answer_classifier import AnswerClassifier_v1
 from .answer_spans import best_spans
-from .mention_classifier import MentionClassifier_v1
-from .pair_classifier import ConceptPairClassifier_v1
-from .relation_classifier import RelationClassifier_v1
+from .span_classifiers import ConceptPairClassifier_v1, MentionClassifier_v1
 from .tagging import Spans, TagScheme
-from .text_classifier import TextClassifier_v1
-from .token_classifier import TokenClassifier_v1
+from .text_classifiers import RelationClassifier_v1, TextClassifier_v1
+from .token_classifiers import AnswerClassifier_v1, TokenClassifier_v1
 from .window_linear import WindowLinear
 from .word_embed import WordEmbed_v1
 

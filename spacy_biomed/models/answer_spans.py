@@ -11,89 +11,51 @@ from spacy.tokens import Doc
 
 from ..annotations.pairs import get_pair
 from ..arrays import Floats1d, Ints1d
-
-
-class DocPlaces(NamedTuple):
-    """The places of one document.
-
-    Attributes:
-        part: their slice of the batch's places.
-        is_pair: whether the document is a pair; another document has no places.
-        has_null: whether the first place stands for "no answer".
-        words: (words,) the tokens of the other places.
-    """
-
-    part: slice
-    is_pair: bool
-    has_null: bool
-    words: Ints1d
+from ..encoders.batching.ragged import borders, split_at
 
 
 class Places(NamedTuple):
-    """The places where the answers of a batch may start and end.
-
-    They are the words of the contexts. A place that stands for "no answer" comes before the words
-    of its document.
+    """The places where answers to a question may start and end: the words of its context.
 
     Attributes:
-        tokens: (places,) the token of each place, counted from the beginning of its document.
-        first_rows, last_rows: (places,) first and last row of scores of each token.
-        counts: (docs,) number of places of each document.
-        has_null: (docs,) whether the first place of a document stands for "no answer".
-        is_pair: (docs,) whether a document is a pair; another document has no places.
+        tokens: (places,) the tokens of the document.
+        first_rows, last_rows: (places,) first and last row of scores of each, in its batch.
+        has_null: whether the first place stands for "no answer".
     """
 
     tokens: Ints1d
     first_rows: Ints1d
     last_rows: Ints1d
-    counts: Ints1d
-    has_null: Ints1d
-    is_pair: Ints1d
+    has_null: bool
 
-    def by_doc(self) -> list[DocPlaces]:
-        ends = np.cumsum(self.counts)
-        borders = zip((ends - self.counts).tolist(), ends.tolist(), strict=True)
-        flags = zip(self.is_pair.tolist(), self.has_null.tolist(), strict=True)
-        return [
-            DocPlaces(slice(start, end), is_pair, has_null, self.tokens[start + has_null : end])
-            for (start, end), (is_pair, has_null) in zip(borders, flags, strict=True)
-        ]
+    @property
+    def words(self) -> Ints1d:
+        """(words,) the tokens of the places that stand for words."""
+        return self.tokens[self.has_null :]
 
 
-def find_places(docs: list[Doc], row_counts: Ints1d, no_answer: bool) -> Places:
-    """Find the places where answers may start and end.
+def find_places(docs: list[Doc], row_counts: Ints1d, no_answer: bool) -> list[Places | None]:
+    """Find the places where answers may start and end; None for a document that is not a pair.
 
     These are the tokens of the context that are not white space and have a row of scores, by
     `row_counts`, (tokens,). With `no_answer` the first such token of the question is a place too,
     which stands for "no answer".
     """
-    lengths = np.array([len(doc) for doc in docs], dtype="int64")
-    offsets = np.cumsum(lengths) - lengths
-    is_word = row_counts > 0
-    is_word &= np.concatenate([doc.to_array(IS_SPACE) for doc in docs]) == 0
-    chosen = np.zeros(len(row_counts), dtype=bool)
-    has_null, is_pair = np.zeros((2, len(docs)), dtype=bool)
-    for i, (doc, offset) in enumerate(zip(docs, offsets.tolist(), strict=True)):
-        pair = get_pair(doc)
-        if pair is None:
+    found: list[Places | None] = []
+    offsets = borders([len(doc) for doc in docs])
+    ends = np.cumsum(row_counts.astype("int64"))
+    counted = zip(split_at(row_counts, offsets), split_at(ends, offsets), strict=True)
+    for doc, (counts, own_ends) in zip(docs, counted, strict=True):
+        if (pair := get_pair(doc)) is None:
+            found.append(None)
             continue
-        is_pair[i] = True
-        question, context = pair
-        chosen[offset + context.start : offset + context.end] = True
-        words = np.flatnonzero(is_word[offset + question.start : offset + question.end])
-        if no_answer and len(words):
-            has_null[i] = chosen[offset + question.start + words[0]] = True
-    tokens = np.flatnonzero(chosen & is_word)
-    documents = np.repeat(np.arange(len(docs)), lengths)[tokens]
-    ends = np.cumsum(row_counts.astype("int64"))[tokens]
-    return Places(
-        tokens - offsets[documents],
-        ends - row_counts[tokens],
-        ends - 1,
-        np.bincount(documents, minlength=len(docs)),
-        has_null,
-        is_pair,
-    )
+        words = np.flatnonzero((counts > 0) & (doc.to_array(IS_SPACE) == 0))
+        question, context = (words[(words >= text.start) & (words < text.end)] for text in pair)
+        null = question[: int(no_answer)]
+        tokens = np.concatenate([null, context])
+        last = own_ends[tokens] - 1
+        found.append(Places(tokens, last + 1 - counts[tokens], last, bool(len(null))))
+    return found
 
 
 def log_sum_exp(values: Floats1d, counts: Ints1d) -> Floats1d:

@@ -138,7 +138,7 @@ def fit_temperature(probability: Floats1d, is_correct: np.ndarray, weight: Float
     return float(np.exp(minimize_scalar(cross_entropy, bounds=bounds, method="bounded").x))
 
 
-class LabelCurves:
+class LabelCurves(NamedTuple):
     """The curves of a component's labels.
 
     Attributes:
@@ -146,9 +146,8 @@ class LabelCurves:
         by_label: the curves of labels with 200 predictions or more.
     """
 
-    def __init__(self, pooled: ConfidenceCurve, by_label: dict[str, ConfidenceCurve]):
-        self.pooled = pooled
-        self.by_label = by_label
+    pooled: ConfidenceCurve
+    by_label: dict[str, ConfidenceCurve]
 
     def __call__(self, probability: Floats1d, label: Ints1d, labels: Sequence[str]) -> Floats1d:
         """Calibrate probabilities, by the place of each label in `labels`: (predictions,) each."""

@@ -120,9 +120,11 @@ class TagScheme:
         has_tokens = lengths > 0
         if self._is_bad(tags, (ends - lengths)[has_tokens], ends[has_tokens]).any():
             starts, ends = _find_runs(log_probs, lengths)
-            invalid = self._find_invalid(tags, starts, ends)
+            sizes = ends - starts
+            is_bad = self._is_bad(tags, starts, ends)[ranges(starts, sizes)]
+            invalid = np.unique(np.repeat(np.arange(len(starts)), sizes)[is_bad])
             if len(invalid):
-                self._search(log_probs, tags, starts[invalid], (ends - starts)[invalid])
+                self._search(log_probs, tags, starts[invalid], sizes[invalid])
         return tags
 
     def find_more(
@@ -149,14 +151,6 @@ class TagScheme:
         found[kept] = -np.inf
         found[kept, tags[kept]] = 0.0
         return self.viterbi(found, lengths)
-
-    def _find_invalid(self, tags: Ints1d, starts: Ints1d, ends: Ints1d) -> Ints1d:
-        """The places of the runs whose tags are not a valid sequence."""
-        is_bad = self._is_bad(tags, starts, ends)
-        lengths = ends - starts
-        return np.unique(
-            np.repeat(np.arange(len(starts)), lengths)[is_bad[ranges(starts, lengths)]]
-        )
 
     def _is_bad(self, tags: Ints1d, starts: Ints1d, ends: Ints1d) -> np.ndarray:
         """(tokens,) where the tags of runs of tokens are invalid; meaningless between the runs."""

@@ -49,11 +49,8 @@ def init(
         model.set_dim("nI", X.dataXd.shape[1])
     if Y is not None:
         model.set_dim("nO", Y.shape[1])
-    places, n_out, n_in = (
-        2 * model.attrs["window_size"] + 1,
-        model.get_dim("nO"),
-        model.get_dim("nI"),
-    )
+    places = 2 * model.attrs["window_size"] + 1
+    n_out, n_in = model.get_dim("nO"), model.get_dim("nI")
     # Drawn like the weights of one linear layer over all neighbours: its width sets their scale.
     W = glorot_uniform_init(model.ops, (n_out, places * n_in)).reshape(n_out, places, n_in)
     model.set_param("W", model.ops.as_contig(W.transpose(1, 0, 2).reshape(-1, n_in)))

@@ -120,10 +120,10 @@ def _find_section(found: re.Match[str], table: Mapping[str, str]) -> str | None:
     if _LINE_REST.match(found.string, found.end()) and (end == ":" or name.isupper()):
         return OTHER
     is_marked = name.isupper() and len(words) > 1
-    is_marked = is_marked or (name[0].isupper() and _EMPTY_LINE.search(_before(found)) is not None)
+    is_marked = is_marked or (name[0].isupper() and _follows_empty_line(found))
     return OTHER if end == ":" and is_marked else None
 
 
-def _before(heading: re.Match[str]) -> str:
-    """What is before the line end that a heading follows."""
-    return heading.string[max(heading.start() - 80, 0) : heading.start()]
+def _follows_empty_line(found: re.Match[str]) -> bool:
+    place = found.start()
+    return _EMPTY_LINE.search(found.string, max(place - 80, 0), place) is not None

@@ -15,8 +15,8 @@ from ..arrays import FloatsXd
 from ..encoders.thinc_shims import get_module
 from ..errors import BiomedError
 from ..files.output_places import check_replaceable
-from ..pipeline.calibrated_head import CalibratedHead
 from ..pipeline.checksums import replacing_pipeline
+from ..pipeline.encoder_head import CalibratedHead
 from ..pipeline.pipeline_loading import find_trainable, load_pipeline
 from ..pipeline.saved_words import write_pipeline
 from ..training.updating import EXPORTED

@@ -13,8 +13,8 @@ from spacy.training import Example
 
 from ..errors import BiomedError
 from ..files.output_places import MARKER, check_replaceable
-from ..pipeline.calibrated_head import CalibratedHead
 from ..pipeline.checksums import TRAINABLE, replacing_pipeline
+from ..pipeline.encoder_head import CalibratedHead
 from ..pipeline.ner.calibrating import Calibration, calibrate
 from ..pipeline.ner.component import RecallMeasure, RecallTarget
 from ..pipeline.pipeline_loading import load_pipeline

@@ -17,9 +17,9 @@ from ..errors import BiomedError, quote
 from ..models.tagging import Scheme
 
 if TYPE_CHECKING:
+    from ..pipeline.encoder_pipe import SharedEncoder
     from ..pipeline.ner import BiomedNER
     from ..pipeline.textcat.component import BiomedTextCategorizer
-    from ..pipeline.transformer import SharedEncoder
 
 # The score of a tag that the model does not have: in fp32 its probability is 0.
 ABSENT = -1e4

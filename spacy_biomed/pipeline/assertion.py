@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from spacy.attrs import SENT_START
@@ -27,14 +27,14 @@ from ..annotations.assertions import (
 )
 from ..annotations.seen_mentions import mentions_of
 from ..encoders.batching.ragged import borders
-from ..encoders.finite import check_scores
 from ..encoders.listener import sizing
 from ..errors import BiomedError
-from ..models.mention_classifier import MentionPlaces
-from .calibrated_head import CalibratedHead
+from ..models.span_classifiers import MentionPlaces
 from .encoder_head import (
+    CalibratedHead,
     Compared,
     LabelHead,
+    Predictions,
     check_choice,
     check_share,
     own_arguments,
@@ -51,17 +51,6 @@ FACTORY = "biomed_assertion"
 def assertion_scorer_v1() -> Callable:
     """`spacy_biomed.assertion_scorer.v1`: see `score_assertions`."""
     return score_assertions
-
-
-class Predictions(NamedTuple):
-    """The entities of each document, and the probabilities of their assertions.
-
-    Attributes:
-        probabilities: (entities of all documents, labels) in main memory.
-    """
-
-    spans: list[list[Span]]
-    probabilities: Floats2d
 
 
 class BiomedAssertion(CalibratedHead, LabelHead):
@@ -160,8 +149,7 @@ class BiomedAssertion(CalibratedHead, LabelHead):
     def _predict_probabilities(self, docs: list[Doc], spans: list[list[Span]]) -> Floats2d:
         scores = np.zeros((0, len(self.labels)), dtype="float32")
         if docs:  # a listener reads every document, so that the document releases its encoding
-            scores = to_numpy(self.model.predict(self._place(docs, spans)))
-        check_scores(scores, self.name)
+            scores = to_numpy(self.predict_scores(self._place(docs, spans)))
         own = find_probabilities(scores, False)
         label = np.tile(np.arange(len(self.labels)), len(own))
         return self.calibrate(own.ravel(), label).reshape(own.shape)
@@ -169,7 +157,7 @@ class BiomedAssertion(CalibratedHead, LabelHead):
     def set_annotations(self, docs: Iterable[Doc], predictions: Predictions) -> None:
         """Set the assertions of the entities; those that are not among the labels stay."""
         rows, share = iter(predictions.probabilities.tolist()), self.cfg["rules_share"]
-        for spans in predictions.spans:
+        for spans in predictions.compared:
             for span in spans:
                 found = dict(get_probabilities(span))
                 for label, value in zip(self.labels, next(rows), strict=True):

@@ -147,14 +147,11 @@ class _Words:
         for place, word in enumerate(self._words):
             self._places[word].append(place)
 
-    def of(self, span: Span) -> tuple[int, ...]:
-        return tuple(self._words[span.start : span.end])
-
     def group(self, spans: list[Span]) -> dict[tuple[int, ...], list[Span]]:
         """Spans with the same words, in the order of their first ones."""
         grouped: dict[tuple[int, ...], list[Span]] = defaultdict(list)
         for span in spans:
-            grouped[self.of(span)].append(span)
+            grouped[tuple(self._words[span.start : span.end])].append(span)
         return grouped
 
     def find(self, span: Span) -> list[int]:

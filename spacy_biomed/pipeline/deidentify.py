@@ -22,7 +22,7 @@ from ..errors import BiomedError, list_choices
 from .deidentification_scores import score_deidentification
 from .described import Described, ShownScores
 from .factories import register_factory
-from .mention_finders import Finders, list_finders
+from .mention_layer import Finders, list_finders
 
 if TYPE_CHECKING:
     from ..deidentification.mentions import Mention

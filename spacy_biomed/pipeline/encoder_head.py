@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from spacy.errors import Errors
 from spacy.language import Language
@@ -15,12 +15,14 @@ from spacy.tokens import Doc
 from spacy.training import Example, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
-from thinc.types import Ragged
+from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
-from ..annotations.layer_copies import copy_classes
+from ..annotations.layer_copies import copy_group, copy_soft_labels
+from ..annotations.pairs import PAIR_KEY
 from ..encoders.finite import check_layers, check_scores
 from ..encoders.listener import EncoderListener, sizing
 from ..errors import BiomedError, list_choices, quote
+from ..models.confidence_curves import LabelCurves
 from .checksums import check_component, forget_checksums
 from .described import DescribedHead
 from .doc_batches import BatchLearner, batch_docs
@@ -34,6 +36,18 @@ Compared = tuple[set[tuple], set[tuple], Collection[tuple]]
 
 # Number of examples to check for their type, and number of examples to size a model with.
 _SAMPLE, _SIZING = 16, 4
+
+
+class Predictions(NamedTuple):
+    """What a head compares in a batch of documents, and its probabilities.
+
+    Attributes:
+        compared: candidates, or for each document its entities or pairs of concepts.
+        probabilities: (all that is compared, scores) in main memory.
+    """
+
+    compared: list[Any]
+    probabilities: Floats2d
 
 
 class EncoderHead(DescribedHead, BatchLearner):
@@ -247,8 +261,8 @@ class EncoderHead(DescribedHead, BatchLearner):
         super().from_bytes(bytes_data, exclude=exclude)
         return _check_weights(self)
 
-    def predict_scores(self, docs: list[Doc]) -> Any:
-        """What the model gives for documents.
+    def predict_scores(self, docs: Any) -> Any:
+        """What the model gives for documents, or for what else it reads.
 
         Raises:
             DamagedPipelineError: if a score is not a finite number.
@@ -267,6 +281,41 @@ class EncoderHead(DescribedHead, BatchLearner):
             return
         self._has_gradient = False
         self.model.finish_update(partial(sgd, lr_scale=self.cfg["learn_rate_factor"]))
+
+
+class CalibratedHead(EncoderHead):
+    """A head with calibrated probabilities; `calibrate` keeps their curves in its settings.
+
+    Further training drops them: they are not true of other weights.
+    """
+
+    _curves: tuple[dict[str, Any], LabelCurves] | None = None
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether probabilities are calibrated, and not the model's own."""
+        return self.cfg["calibration"] is not None
+
+    def calibrate(self, probability: Floats1d, label: Ints1d) -> Floats1d:
+        """Calibrate probabilities, (predictions,); without calibration, they stay as they are.
+
+        `label` has the place of each prediction's label among the component's, (predictions,).
+        """
+        fitted = self.cfg["calibration"]
+        if fitted is None:
+            return probability
+        if self._curves is None or self._curves[0] is not fitted:
+            self._curves = fitted, LabelCurves.from_dict(fitted["curves"])
+        return self._curves[1](probability, label, self.labels)
+
+    def forget_calibration(self) -> None:
+        """Drop what `calibrate` has fitted."""
+        self.cfg["calibration"] = None
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        if self._has_gradient:
+            self.forget_calibration()
+        super().finish_update(sgd)
 
 
 class LabelHead(EncoderHead):
@@ -323,7 +372,16 @@ class CatsHead(EncoderHead):
     def copy_layer(
         cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
     ) -> bool:
-        return copy_classes(reader, source, target, prefix)
+        """Copy classes or a number, a marked pair and a teacher's probabilities.
+
+        If the component has labels, only these are copied.
+        """
+        copy_group(source, PAIR_KEY, target)
+        is_taught = copy_soft_labels(reader.name, source, target)
+        cats = {prefix + label: value for label, value in source.cats.items()}
+        labels = reader.labels
+        target.cats = {label: cats[label] for label in cats if not labels or label in labels}
+        return bool(target.cats) or is_taught
 
 
 def _check_weights(head: EncoderHead) -> EncoderHead:

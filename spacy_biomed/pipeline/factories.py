@@ -8,13 +8,13 @@ from typing import Any
 
 from spacy.language import Language
 from spacy.pipeline import Pipe
-from thinc.api import Config
+from spacy.util import SimpleFrozenDict
 
 
 def register_factory(
     factory: str,
     made: type[Any],
-    default_config: str | dict[str, object] = "",
+    default_config: dict[str, object] = SimpleFrozenDict(),
     *,
     assigns: Iterable[str],
     default_score_weights: dict[str, float | None] | None = None,
@@ -26,8 +26,8 @@ def register_factory(
     Args:
         made: a class of components, whose arguments are `name`, the settings, and the pipeline's
             `vocab` or the pipeline itself, `nlp`.
-        default_config: a config with the defaults of the settings that are functions of a registry,
-            such as the model.
+        default_config: the defaults of the settings that are functions of a registry, such as the
+            model.
         assigns, default_score_weights: as in spaCy's `Language.factory`.
     """
     parameters = signature(made, eval_str=True).parameters
@@ -48,17 +48,14 @@ def register_factory(
     make.__name__ = make.__qualname__ = f"make_{factory}"
     make.__module__ = made.__module__
     make.__doc__ = f"Create the component; see `{made.__name__}` for the settings."
-    configured = (
-        Config().from_str(default_config) if isinstance(default_config, str) else default_config
-    )
     defaults = {
         key: dict(parameter.default) if isinstance(parameter.default, dict) else parameter.default
         for key, parameter in parameters.items()
-        if key not in {"vocab", "nlp", "name", "model", *configured}
+        if key not in {"vocab", "nlp", "name", "model", *default_config}
     }
     return Language.factory(
         factory,
-        default_config={**defaults, **configured},
+        default_config={**defaults, **default_config},
         assigns=assigns,
         default_score_weights=default_score_weights or {},
         func=make,

@@ -16,9 +16,8 @@ from ..deidentification.phi_kinds import merge_kinds
 from ..errors import BiomedError
 from .described import Described
 from .factories import register_factory
-from .mention_finders import list_finders
-from .mention_layer import CONFIDENCE, install_extensions
-from .sentences import choose_language
+from .mention_layer import CONFIDENCE, install_extensions, list_finders
+from .notes import choose_language
 
 FACTORY = "biomed_phi_patterns"
 

@@ -11,8 +11,7 @@ from spacy.tokens import Doc
 from ..normalization import get_text
 from .described import Described
 from .factories import register_factory
-from .mention_finders import list_finders
-from .mention_layer import add_mentions, list_mentions, write_mentions
+from .mention_layer import add_mentions, list_finders, list_mentions, write_mentions
 
 FACTORY = "biomed_variants"
 LABEL = "VARIANT"

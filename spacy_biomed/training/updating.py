@@ -15,9 +15,8 @@ from spacy.util import resolve_dot_names
 from thinc.api import Config
 
 from ..errors import BiomedError, quote
-from ..pipeline.calibrated_head import CalibratedHead
 from ..pipeline.component_classes import find_described
-from ..pipeline.encoder_head import EncoderHead
+from ..pipeline.encoder_head import CalibratedHead, EncoderHead
 from ..pipeline.ner import BiomedNER
 from ..pipeline.pipeline_loading import find_trainable, load_pipeline
 from .config import fill_config, read_description

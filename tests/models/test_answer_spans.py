@@ -53,12 +53,14 @@ def test_white_space_is_no_place_of_an_answer_and_does_not_make_it_longer():
     docs = [pair(nlp, " Which ?", " a \n  b"), nlp("no pair")]
     assert [token.text for token in docs[0]] == [" ", "Which", "?", "\x1e ", "a", "\n  ", "b"]
     counts = np.ones(len(docs[0]) + len(docs[1]), dtype="int32")
-    places = find_places(docs, counts, no_answer=False)
-    assert places.tokens.tolist() == [4, 6]
-    assert places.counts.tolist() == [2, 0]
-    assert find_places(docs, counts, no_answer=True).tokens.tolist() == [1, 4, 6]
+    places, nothing = find_places(docs, counts, no_answer=False)
+    assert places.tokens.tolist() == places.words.tolist() == [4, 6]
+    assert nothing is None
+    places, _ = find_places(docs, counts, no_answer=True)
+    assert places.tokens.tolist() == [1, 4, 6] and places.words.tolist() == [4, 6]
     counts[4] = 0  # a word without word pieces, beyond where a pair was truncated
-    assert find_places(docs, counts, no_answer=False).tokens.tolist() == [6]
+    places, _ = find_places(docs, counts, no_answer=False)
+    assert places.tokens.tolist() == [6]
 
 
 def test_empty_runs_have_no_probabilities():

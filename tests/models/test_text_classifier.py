@@ -4,7 +4,7 @@ from thinc.api import Model, set_dropout_rate
 
 from spacy_biomed.encoders.listener import EncoderListener_v1
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.models.text_classifier import TextClassifier_v1, forward_mean
+from spacy_biomed.models.text_classifiers import TextClassifier_v1, forward_mean
 
 WIDTH, CLASSES, DOCS = 3, 4, 5
 

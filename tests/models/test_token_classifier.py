@@ -6,7 +6,7 @@ from thinc.types import Ragged
 
 from spacy_biomed.encoders.listener import EncoderListener_v1
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.models.token_classifier import TokenClassifier_v1, add_outputs
+from spacy_biomed.models.token_classifiers import TokenClassifier_v1, add_outputs
 
 WIDTH, TAGS = 3, 4
 

@@ -11,15 +11,15 @@ from spacy_biomed.annotations.relation_layer import SpanRelation
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.formats.spacy_docs import read_docs
-from spacy_biomed.models.pair_classifier import mean_ranges
+from spacy_biomed.models.span_classifiers import mean_ranges
 from spacy_biomed.packaging.compression import write_compressed
-from spacy_biomed.pipeline.relations.concept_pairs import find_concept_pairs
-from spacy_biomed.pipeline.relations.concept_scores import score_concepts
-from spacy_biomed.pipeline.relations.mention_concepts import (
+from spacy_biomed.pipeline.relations.concept_pairs import (
     choose_meant,
+    find_concept_pairs,
     find_concepts,
     group_mentions,
 )
+from spacy_biomed.pipeline.relations.concept_scores import score_concepts
 from spacy_biomed.training.corpus import Corpus_v1
 from spacy_biomed.training.optimizer import AdamW_v1
 

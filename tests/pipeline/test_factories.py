@@ -22,7 +22,7 @@ class OfVocab(Repeat):
         super().__init__(name, vocab, times=times)
 
 
-register_factory("repeat", Repeat, '[marks]\nend = "."', assigns=[])
+register_factory("repeat", Repeat, {"marks": {"end": "."}}, assigns=[])
 register_factory("of_vocab", OfVocab, assigns=["doc.cats"], default_score_weights={"repeats": 1.0})
 
 

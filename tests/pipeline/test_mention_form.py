@@ -2,7 +2,7 @@ import pytest
 import spacy
 from spacy.tokens import Span
 
-from spacy_biomed.pipeline.ner.mention_form import form_spans
+from spacy_biomed.pipeline.ner.component import form_spans
 
 
 @pytest.mark.parametrize(

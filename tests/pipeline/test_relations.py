@@ -15,9 +15,9 @@ from spacy_biomed.annotations.relation_layer import SpanRelation
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.encoders.batching.encoded import get_encoding
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.models.relation_classifier import RelationClassifier_v1
+from spacy_biomed.models.text_classifiers import RelationClassifier_v1
 from spacy_biomed.packaging.compression import weighted_scores, write_compressed
-from spacy_biomed.pipeline.relations.scores import relation_scorer_v1, score_relations
+from spacy_biomed.pipeline.relations.component import relation_scorer_v1, score_relations
 from spacy_biomed.training.config import fill_config
 from spacy_biomed.training.optimizer import AdamW_v1
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...packaging.calibration import RecallOptions
     from ...pipeline.ner.calibrating import Calibration
     from ...pipeline.ner.component import RecallMeasure, RecallTarget
-    from ...pipeline.ner.recall_targets import LabelRecall
+    from ...pipeline.ner.development import LabelRecall
 
 TARGET_RECALL = typer.Option(
     [],

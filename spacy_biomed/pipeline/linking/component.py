@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,11 +13,13 @@ from typing import Any
 import srsly
 from spacy.language import Language
 from spacy.pipeline import Pipe
+from spacy.scorer import PRFScore
 from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 from spacy.util import SimpleFrozenDict
 
-from ...annotations.document_keys import get_user_data, span_key
+from ...annotations.document_keys import NIL, get_user_data, span_key
+from ...annotations.seen_mentions import mentions_of
 from ...errors import BiomedError, list_choices
 from ...files.output_places import MARKER
 from ...terminologies.terminology import Terminology
@@ -27,7 +30,6 @@ from ..factories import register_factory
 from ..mention_layer import gold_spans
 from .candidates import CandidateFinder, KnownNames, LinkedDocument
 from .ranker import DEFAULT_RANKER, LinkRanker, Ranked, train_linking
-from .scores import read_ids, score_links
 
 FACTORY = "biomed_linker"
 CODE, CODE_NAME, CODE_CONFIDENCE, CANDIDATES = "code", "code_name", "code_confidence", "candidates"
@@ -36,6 +38,8 @@ CODE, CODE_NAME, CODE_CONFIDENCE, CANDIDATES = "code", "code_name", "code_confid
 _LINKED = "linked"
 _OTHERS = "*"
 _INDEXES = "terminologies"
+# Between several identifiers of one mention.
+_BETWEEN = re.compile(r"[|,;+]")
 
 
 class BiomedLinker(Described, Pipe):
@@ -153,10 +157,9 @@ class BiomedLinker(Described, Pipe):
     def _describe(
         self, finder: CandidateFinder, ranker: LinkRanker, ranked: Ranked
     ) -> dict[str, Any]:
-        best = zip(ranked.ids, ranked.probabilities, strict=True)
         rows = [
             (id, finder.get_name(id), round(probability, 6))
-            for id, probability in list(best)[: self._most_candidates]
+            for id, probability in ranked[: self._most_candidates]
         ]
         if rows:
             id, name, probability = rows[0]
@@ -287,3 +290,37 @@ def read_linked(span: Span) -> dict[str, Any]:
     """The values of the four extensions, by their names; empty if nobody looked."""
     key = span_key(_LINKED, span.start_char, span.end_char)
     return get_user_data(span.doc).get(key, {}).get(span.label_, {})
+
+
+def read_ids(span: Span) -> frozenset[str] | None:
+    """The identifiers of a gold mention, of which any is right; None if it has none."""
+    ids = frozenset(map(str.strip, _BETWEEN.split(span.kb_id_))) - {""}
+    return ids - {NIL} if ids else None
+
+
+def score_links(
+    examples: Iterable[Example], *, spans_key: str | None = None, **_: object
+) -> dict[str, float]:
+    """Score the codes of entities at exactly the gold offsets.
+
+    Gold mentions without an identifier (`read_ids`), and what is predicted there, do not count.
+
+    Returns:
+        `links_p`, `links_r` and `links_f`, from 0 to 1.
+    """
+    scores = PRFScore()
+    for example in examples:
+        gold = gold_spans(example.reference, spans_key)
+        if gold is None:
+            continue
+        ids = {(span.start_char, span.end_char): read_ids(span) for span in gold}
+        spans = mentions_of(example.predicted, spans_key)
+        codes = {(span.start_char, span.end_char): span.kb_id_ for span in spans if span.kb_id_}
+        for place, code in codes.items():
+            wanted = ids.get(place, frozenset())
+            if wanted is not None:
+                scores.tp += code in wanted
+                scores.fp += code not in wanted
+        wanting = {place: wanted for place, wanted in ids.items() if wanted}
+        scores.fn += sum(codes.get(place) not in wanted for place, wanted in wanting.items())
+    return {"links_p": scores.precision, "links_r": scores.recall, "links_f": scores.fscore}

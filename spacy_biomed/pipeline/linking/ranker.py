@@ -23,16 +23,9 @@ _HIDDEN, _PENALTY, _STEPS = 12, 6.0, 300
 _LEAST_OF_KIND = 20
 
 
-class Ranked(NamedTuple):
-    """Candidates of a mention, the most probable first.
-
-    Attributes:
-        ids: of their concepts.
-        probabilities: of each; what is missing to 1 is that of none.
-    """
-
-    ids: list[str]
-    probabilities: list[float]
+# The id and the probability of each candidate of a mention, the most probable first; what is
+# missing to 1 is the probability of none.
+Ranked = list[tuple[str, float]]
 
 
 class Weights(NamedTuple):
@@ -104,16 +97,9 @@ class LinkRanker:
         return cls(Weights(*map(np.array, written["weights"])), written["kinds"], curve)
 
 
-def create_linear(bias: float, **weights: float) -> LinkRanker:
-    """A ranker without hidden units, of weights by the name of the feature."""
-    linear = np.array([bias, *(weights.get(name, 0.0) for name in FEATURES)])
-    return LinkRanker(Weights(linear, np.zeros((len(linear), 0)), np.zeros(0)))
-
-
 # Fitted, without known names, to the training part of Species-800, and to the development parts of
 # BC5CDR, NCBI disease and PharmaCoNER with the names of the training parts as the terminology.
-DEFAULT_RANKER = create_linear(
-    -2.8,
+_WEIGHTS: dict[str, float] = dict(
     same=0.9,
     normal=4.2,
     loose=3.0,
@@ -136,6 +122,8 @@ DEFAULT_RANKER = create_linear(
     relative=0.4,
     narrower=1.5,
 )
+_LINEAR = np.array([-2.8, *(_WEIGHTS.get(name, 0.0) for name in FEATURES)])
+DEFAULT_RANKER = LinkRanker(Weights(_LINEAR, np.zeros((len(_LINEAR), 0)), np.zeros(0)))
 
 
 def train_linking(
@@ -240,8 +228,9 @@ def _fit_curve(
             return ConfidenceCurve(1.0)
         ranker = _fit([found[one] for one in others], [gold[one] for one in others])
         for one, ranked in zip(own, ranker.rank([found[one] for one in own]), strict=True):
-            probabilities.append(ranked.probabilities[0])
-            is_right.append(ranked.ids[0] in gold[one])
+            best, probability = ranked[0]
+            probabilities.append(probability)
+            is_right.append(best in gold[one])
     return fit_curve(np.array(probabilities), np.array(is_right), np.ones(len(is_right)))
 
 
@@ -264,12 +253,12 @@ def _describe(found: Sequence[Candidates], kinds: Sequence[str]) -> Floats2d:
 
 def _rank_one(ids: list[str], score: Floats1d) -> Ranked:
     if not ids:
-        return Ranked([], [])
+        return []
     highest = max(float(score.max()), 0.0)
     odds = np.exp(score - highest)
     probability = odds / (odds.sum() + np.exp(-highest))
     order = np.argsort(-probability, kind="stable").tolist()
-    return Ranked([ids[place] for place in order], probability[order].tolist())
+    return [(ids[place], float(probability[place])) for place in order]
 
 
 def _log_sums(score: Floats1d, mention: Ints1d, none: Floats1d) -> Floats1d:

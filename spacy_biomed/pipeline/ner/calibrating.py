@@ -16,9 +16,8 @@ from ...errors import BiomedError, install_command
 from ...models.confidence_curves import LEAST, fit_label_curves
 from ...models.tagging import Spans
 from ..assertion import BiomedAssertion
-from ..calibrated_head import CalibratedHead
 from ..doc_batches import batch_docs
-from ..encoder_head import EncoderHead
+from ..encoder_head import CalibratedHead, EncoderHead
 from ..reliability import Reliability
 from .component import (
     BiomedNER,
@@ -27,8 +26,7 @@ from .component import (
     check_recall_measure,
     check_target_recall,
 )
-from .development import OPEN, RIGHT, Development, read_development
-from .recall_targets import LabelRecall, fit_recall
+from .development import OPEN, RIGHT, Development, LabelRecall, fit_recall, read_development
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -19,16 +19,22 @@ from ...annotations.document_keys import UNALIGNED_MENTIONS
 from ...annotations.layer_copies import copy_group, copy_soft_labels
 from ...annotations.seen_mentions import SEEN_KEY
 from ...annotations.soft_labels import soft_label_classes
+from ...deidentification.plain_text import PlainText
 from ...errors import BiomedError, list_choices, quote
 from ...models.tagging import Decoding, Scheme, Spans, TagScheme
-from ...models.token_classifier import add_outputs
-from ...normalization import find_blanks
-from ..calibrated_head import CalibratedHead
+from ...models.token_classifiers import add_outputs
+from ...normalization import find_blanks, join_wrapped
 from ..described import ShownScores
-from ..encoder_head import Compared, LabelHead, check_choice, check_share, own_arguments
+from ..encoder_head import (
+    CalibratedHead,
+    Compared,
+    LabelHead,
+    check_choice,
+    check_share,
+    own_arguments,
+)
 from ..factories import configure_head, register_factory
 from ..mention_layer import copy_mentions, gold_spans, install_extensions, set_confidence
-from .mention_form import form_spans
 from .scores import UNSEEN, compare_mentions, score_mentions
 from .targets import TagTargets, compute_loss, token_log_probs
 
@@ -406,3 +412,33 @@ def split_mentions(
         shifted = Spans(spans.start[part] - offset, spans.end[part] - offset, spans.label[part])
         result.append(PredictedMentions(shifted, probability[part], confidence[part]))
     return result
+
+
+def form_spans(span: Span) -> Iterator[Span]:
+    """The parts of a mention between line ends, without those that have no letter or digit.
+
+    A line end counts only if the line was finished there, and not where a text was wrapped
+    (`join_wrapped`, `PlainText`). A rule of a table ("|-----|") has no part.
+    """
+    text = span.text
+    if not any(map(str.isalnum, text)):
+        return
+    if "\n" not in text.strip() and "\r" not in text.strip():
+        yield span
+        return
+    doc = span.doc
+    plain, joined = PlainText(doc.text), join_wrapped(doc.text)
+    start, end = plain.to_plain(span.start_char, span.end_char)
+    lines = "".join(
+        " " if sign == "\n" and "\n" not in joined[slice(*plain.to_original(i, i + 1))] else sign
+        for i, sign in enumerate(plain.text[start:end], start)
+    )
+    for line in lines.split("\n"):
+        stripped = line.strip()
+        if any(map(str.isalnum, stripped)):
+            first = start + line.index(stripped)
+            place = plain.to_original(first, first + len(stripped))
+            part = doc.char_span(*place, label=span.label, alignment_mode="contract")
+            if part is not None:
+                yield part
+        start += len(line) + 1

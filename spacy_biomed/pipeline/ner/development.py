@@ -1,8 +1,9 @@
-"""What the `biomed_ner` of a pipeline make of a development corpus, computed once."""
+"""What `biomed_ner` makes of a development corpus, and the offsets that reach a recall there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,21 @@ from thinc.types import Floats1d, Floats2d, Ints1d
 from ...annotations.document_keys import locate_span
 from ...annotations.seen_mentions import SEEN_KEY
 from ...encoders.batching.alignment import token_offsets
-from ...errors import BiomedError
+from ...errors import BiomedError, quote
 from ...models.tagging import Spans
 from ...normalization import find_blanks
 from ..doc_batches import batch_docs
 from ..encoder_head import EncoderHead
 from ..mention_layer import GoldLayer, gold_spans
-from .component import BiomedNER
+from .component import OTHERS, BiomedNER, RecallMeasure, RecallTarget
 from .targets import token_log_probs
 
 RIGHT, WRONG, OPEN = 1, 0, -1
+
+# Offsets are in log odds. With the largest, an entity of the probability 0.0003 is found.
+STEP, LARGEST = 0.25, 8.0
+# The search for a label ends if its recall has not risen over so many steps.
+PATIENCE = 12
 
 
 class Development:
@@ -160,3 +166,153 @@ def read_development(nlp: Language, examples: Sequence[Example]) -> dict[str, De
                 docs = list(pipe.pipe(docs))
     found = {name: Development(head, examples, log_probs[name]) for name, head in heads.items()}
     return {name: development for name, development in found.items() if len(development.lengths)}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRecall:
+    """What a recall target makes of a label on the development corpus.
+
+    Attributes:
+        label: its name.
+        target: the recall to reach.
+        offset: what is added to the log odds of its entities.
+        gold: number of its gold mentions, of those that tokens can represent.
+        recall_before, recall: without and with all offsets, from 0 to 1, as the measure counts; not
+            a number without gold.
+        precision_before, precision: share of the entities that are right, with the measure
+            "covered" of those that share a token with a gold mention; not a number if nothing is
+            found.
+    """
+
+    label: str
+    target: float
+    offset: float
+    gold: int
+    recall_before: float
+    recall: float
+    precision_before: float
+    precision: float
+
+    @property
+    def is_reached(self) -> bool:
+        return self.recall >= self.target
+
+
+def fit_recall(
+    development: Development, target: RecallTarget, measure: RecallMeasure = "exact"
+) -> list[LabelRecall]:
+    """Set the offsets with which the labels of a `biomed_ner` reach a recall.
+
+    The entities that are found without offsets stay. Beside them, the odds of a label's entities
+    are multiplied by the exponential of its offset (`TagScheme.find_more`). Recall is over the gold
+    mentions that tokens can represent. Of the offsets from 0 in steps of 0.25, a label has the
+    first that reaches the target, or else the first with the highest recall. Labels compete for the
+    same tokens, so the search raises all that are below their target together.
+
+    The measure "exact" counts mentions whose span and label are found. "covered" counts mentions
+    all of whose words are in entities of labels that have a target, whatever the boundaries: what
+    counts where mentions are removed from the text.
+
+    Args:
+        target: above 0 and at most 1, or by label, "*" for all others. None, and labels that are
+            left out, are decoded as they are.
+
+    Returns:
+        what it makes of each label that has a target, and gold mentions.
+    """
+    head = development.head
+    if target is not None and head.cfg["decoding"] == "argmax":
+        raise BiomedError(
+            f"a recall for '{head.name}': its decoding is \"argmax\", which always takes the most "
+            'probable tags; use "viterbi"'
+        )
+    targets = _targets(development, target)
+    head.cfg["target_recall"], head.cfg["recall_measure"] = target, measure
+    head.cfg["recall_offsets"] = {}
+
+    def count_found(spans: Spans) -> Ints1d:
+        if measure == "exact":
+            return development.count_found(spans)
+        covers = ~np.isnan(targets)[spans.label]  # only labels that have a target
+        return development.count_covered(Spans(*(part[covers] for part in spans)))
+
+    recall_before, precision_before = _measure(development, measure, count_found)
+    gold = development.count(development.gold.label)
+    wanted = np.where(gold > 0, targets, np.nan)
+    if np.isnan(wanted).all():
+        return []
+    offsets = _search(development, count_found, wanted, gold)
+    recall, precision = _measure(development, measure, count_found)
+    return [
+        LabelRecall(
+            label=head.labels[i],
+            target=float(targets[i]),
+            offset=float(offsets[i]),
+            gold=int(gold[i]),
+            recall_before=float(recall_before[i]),
+            recall=float(recall[i]),
+            precision_before=float(precision_before[i]),
+            precision=float(precision[i]),
+        )
+        for i in np.flatnonzero(~np.isnan(wanted)).tolist()
+    ]
+
+
+def _targets(development: Development, target: RecallTarget) -> Floats1d:
+    """(labels,) the target of each label; not a number for a label without one."""
+    labels = development.head.labels
+    if not isinstance(target, Mapping):
+        return np.full(len(labels), np.nan if target is None else target)
+    for label in target:
+        if label not in (OTHERS, *labels):
+            raise BiomedError(
+                f"a recall for {quote(label)}: '{development.head.name}' has the labels "
+                f"{', '.join(labels)}"
+            )
+    others = target.get(OTHERS, np.nan)
+    return np.array([target.get(label, others) for label in labels])
+
+
+def _measure(
+    development: Development, measure: RecallMeasure, count_found: Callable[[Spans], Ints1d]
+) -> tuple[Floats1d, Floats1d]:
+    """(labels,) recall and precision with the present offsets; NaN where nothing counts."""
+    spans, _ = development.decode()
+    judged = development.judge(spans)
+    counted = judged != OPEN
+    is_right = judged == RIGHT if measure == "exact" else counted & development.touches_gold(spans)
+    count = development.count
+    with np.errstate(invalid="ignore"):
+        recall = count_found(spans) / count(development.gold.label)
+        return recall, count(spans.label[is_right]) / count(spans.label[counted])
+
+
+def _search(
+    development: Development, count_found: Callable[[Spans], Ints1d], wanted: Floats1d, gold: Ints1d
+) -> Floats1d:
+    """Set the offsets that reach the recalls `wanted`, and return them: (labels,).
+
+    Both arguments are (labels,). A recall that is not a number leaves the label as it is.
+    """
+    offsets, best = np.zeros((2, len(wanted)))
+    highest = np.full(len(wanted), -1)
+    is_given_up = np.zeros(len(wanted), dtype=bool)
+    while True:
+        _set_offsets(development, offsets)
+        found = count_found(development.decode()[0])
+        is_better = found > highest
+        highest, best = np.where(is_better, found, highest), np.where(is_better, offsets, best)
+        is_low = found < wanted * gold  # false for a label without a target
+        stalled = (offsets - best >= PATIENCE * STEP) | (offsets >= LARGEST)
+        ending = is_low & stalled & ~is_given_up
+        offsets[ending], is_given_up[ending] = best[ending], True
+        rising = is_low & ~is_given_up
+        if not (rising | ending).any():
+            return offsets
+        offsets[rising] += STEP
+
+
+def _set_offsets(development: Development, offsets: Floats1d) -> None:
+    labels = development.head.labels
+    named = dict(zip(labels, offsets.tolist(), strict=True))
+    development.head.cfg["recall_offsets"] = {label: one for label, one in named.items() if one}

@@ -12,14 +12,14 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
-from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
+from thinc.types import Floats1d, Floats2d, Ints1d, Ints2d, Ragged
 
 from ...annotations.document_keys import ANSWER_KEY, UNALIGNED_ANSWERS
 from ...annotations.layer_copies import copy_group
 from ...annotations.pairs import PAIR_KEY, get_pair
 from ...encoders.batching.alignment import token_offsets
 from ...errors import BiomedError
-from ...models.answer_spans import DocPlaces, best_spans, find_places, log_softmax, log_sum_exp
+from ...models.answer_spans import Places, best_spans, find_places, log_softmax, log_sum_exp
 from ..encoder_head import EncoderHead, own_arguments, quote_text, validate_source
 from ..factories import configure_head, register_factory
 from ..mention_layer import align_spans, install_extensions, set_confidence
@@ -129,26 +129,23 @@ class BiomedQA(EncoderHead):
         scores = self.predict_scores(docs)
         places = find_places(docs, to_numpy(scores.lengths), self.cfg["no_answer"])
         rows = to_numpy(scores.dataXd).astype("float64")
-        log_start = log_softmax(rows[places.first_rows, 0], places.counts)
-        log_end = log_softmax(rows[places.last_rows, 1], places.counts)
         return [
-            self._decode(doc, doc_places, log_start[doc_places.part], log_end[doc_places.part])
-            if doc_places.is_pair
-            else None
-            for doc, doc_places in zip(docs, places.by_doc(), strict=True)
+            None if of_doc is None else self._decode(doc, of_doc, rows)
+            for doc, of_doc in zip(docs, places, strict=True)
         ]
 
-    def _decode(
-        self, doc: Doc, doc_places: DocPlaces, log_start: Floats1d, log_end: Floats1d
-    ) -> PredictedAnswers:
-        """The best answers of a document, given the log probabilities of its places."""
-        null = log_start[0] + log_end[0] if doc_places.has_null else -np.inf
+    def _decode(self, doc: Doc, places: Places, rows: Floats2d) -> PredictedAnswers:
+        """The best answers of a document, by the scores of start and end of all rows."""
+        counts = np.array([len(places.tokens)])
+        log_start = log_softmax(rows[places.first_rows, 0], counts)
+        log_end = log_softmax(rows[places.last_rows, 1], counts)
+        null = log_start[0] + log_end[0] if places.has_null else -np.inf
         words, count = self.cfg["max_answer_words"], self.cfg["n_best"]
         while True:  # until there are enough different texts, or no more spans
             first, last, log_probs = best_spans(
-                log_start[doc_places.has_null :], log_end[doc_places.has_null :], words, count
+                log_start[places.has_null :], log_end[places.has_null :], words, count
             )
-            starts, ends = doc_places.words[first], doc_places.words[last] + 1
+            starts, ends = places.words[first], places.words[last] + 1
             kept = _different_texts(doc, starts, ends)[: self.cfg["n_best"]]
             if len(kept) == self.cfg["n_best"] or len(first) < count:
                 break
@@ -207,26 +204,28 @@ class BiomedQA(EncoderHead):
         docs = [example.predicted for example in examples]
         rows = to_numpy(scores.dataXd)
         places = find_places(docs, to_numpy(scores.lengths), self.cfg["no_answer"])
-        is_start, is_end = np.zeros((2, len(places.tokens)), dtype=bool)
-        for example, doc_places in zip(examples, places.by_doc(), strict=True):
-            first, last = gold_places(example, doc_places)
-            is_start[first] = is_end[last] = True
-        documents = np.repeat(np.arange(len(docs)), places.counts)
-        annotated = np.bincount(documents[is_start], minlength=len(docs)) > 0
-        kept = annotated[documents]
-        counts = places.counts[annotated]
+        gold = [
+            (of_doc, gold_places(example, of_doc))
+            for example, of_doc in zip(examples, places, strict=True)
+            if of_doc is not None
+        ]
+        gold = [(of_doc, ends) for of_doc, ends in gold if ends.size]
         loss, d_rows = 0.0, np.zeros_like(rows)
-        total = 2 * max(len(counts), 1)
-        for column, place_rows, is_target in (
-            (0, places.first_rows[kept], is_start[kept]),
-            (1, places.last_rows[kept], is_end[kept]),
-        ):
-            log_probs = log_softmax(rows[place_rows, column].astype("float64"), counts)
-            targets = np.where(is_target, log_probs, -np.inf)
-            log_mass = log_sum_exp(targets, counts)
-            share = np.exp(targets - np.repeat(log_mass, counts))
-            d_rows[place_rows, column] = (np.exp(log_probs) - share) / total
-            loss -= float(log_mass.sum()) / total
+        total = 2 * max(len(gold), 1)
+        for column in (0, 1):
+            log_masses = []
+            for of_doc, ends in gold:
+                counts = np.array([len(of_doc.tokens)])
+                place_rows = (of_doc.first_rows, of_doc.last_rows)[column]
+                log_probs = log_softmax(rows[place_rows, column].astype("float64"), counts)
+                targets = np.full(len(log_probs), -np.inf)
+                targets[ends[column]] = log_probs[ends[column]]
+                log_mass = log_sum_exp(targets, counts)
+                d_rows[place_rows, column] = (
+                    np.exp(log_probs) - np.exp(targets - log_mass)
+                ) / total
+                log_masses.append(log_mass[0])
+            loss -= float(np.sum(log_masses)) / total
         return loss, self.model.ops.asarray(d_rows)
 
     def initialize(
@@ -297,20 +296,17 @@ def _different_texts(doc: Doc, starts: Ints1d, ends: Ints1d) -> Ints1d:
     return np.array(list(first.values()), dtype="int64")
 
 
-def gold_places(example: Example, doc_places: DocPlaces) -> tuple[Ints1d, Ints1d]:
-    """The places of the batch where the annotated answers of a document start and end.
+def gold_places(example: Example, places: Places) -> Ints2d:
+    """The places of a document where its annotated answers start and end, as indices: (2, answers).
 
-    Both are empty if the document is not annotated, or if none of its answers fits its words. If it
+    There are none if the document is not annotated, or if none of its answers fits its words. If it
     is annotated as having no answer, both are its place of no answer.
     """
-    nowhere = np.zeros(0, dtype="int64")
     if ANSWER_KEY not in example.reference.spans:
-        return nowhere, nowhere
+        return np.zeros((2, 0), dtype="int64")
     if not gold_answers(example.reference):
-        null = np.arange(doc_places.part.start, doc_places.part.start + doc_places.has_null)
-        return null, null
+        return np.zeros((2, int(places.has_null)), dtype="int64")
     starts, ends, _ = token_offsets([example.predicted])
-    starts, ends = starts[doc_places.words], ends[doc_places.words]
+    starts, ends = starts[places.words], ends[places.words]
     first, last, fits = align_spans(list(example.reference.spans[ANSWER_KEY]), starts, ends)
-    shift = doc_places.part.start + doc_places.has_null
-    return first[fits] + shift, last[fits] + shift
+    return np.stack([first[fits], last[fits]]) + places.has_null

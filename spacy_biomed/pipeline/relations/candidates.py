@@ -1,20 +1,21 @@
-"""Pairs of mentions that may be related, and the texts that show an encoder one pair each."""
+"""Pairs of mentions that may be related, the texts that show them, and what is true of them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
 from spacy.attrs import IDX, LENGTH, SENT_START
 from spacy.tokens import Doc, Span
-from thinc.types import Ints1d
+from thinc.types import Floats2d, Ints1d
 
 from ...annotations.marked_arguments import Argument, Style, find_marked_arguments, mark_arguments
 from ...annotations.pairs import PAIR_SEPARATOR
 from ...annotations.relation_layer import SpanRelation
 from ...encoders.batching.ragged import ranges
 from ...encoders.batching.windows import batch_by_length
+from ...errors import BiomedError, quote
 
 
 class Candidate(NamedTuple):
@@ -175,3 +176,39 @@ def group_windows(candidates: Sequence[Candidate], most_words: int) -> list[Ints
     windows = np.flatnonzero([candidate.window is not None for candidate in candidates])
     words = np.array([candidates[i].words for i in windows.tolist()], dtype="int64")
     return [windows[chosen] for chosen in batch_by_length(words, most_words)]
+
+
+def find_gold_labels(
+    candidates: Sequence[Candidate], relations: Iterable[SpanRelation], directed: bool
+) -> list[set[str]]:
+    """Find the gold labels of each candidate of one document."""
+    if candidates and candidates[0].window is None:
+        return [{relation.label for relation in relations}]
+    labels_of: dict[tuple[Argument, ...], set[str]] = {}
+    for relation in relations:
+        labels_of.setdefault(get_arguments(relation, directed), set()).add(relation.label)
+    return [
+        labels_of.get(order_arguments(candidate.head, candidate.tail, directed), set())
+        for candidate in candidates
+    ]
+
+
+def create_targets(
+    gold: Sequence[set[str]], labels: Sequence[str], *, exclusive: bool, name: str
+) -> Floats2d:
+    """Create the target of each score, (candidates, scores): 1.0 for what is true, else 0.0.
+
+    If labels are exclusive, the last score is for candidates without a relation. `name` is the
+    component's, for messages.
+    """
+    targets = np.zeros((len(gold), len(labels) + exclusive), dtype="float32")
+    for row, found in enumerate(gold):
+        if exclusive and len(found) > 1:
+            raise BiomedError(
+                f"a pair of the corpus has the relations {' and '.join(map(quote, sorted(found)))},"
+                f" and those of '{name}' exclude each other: keep one, or set exclusive = false"
+            )
+        targets[row, [labels.index(label) for label in found]] = 1.0
+    if exclusive:
+        targets[:, -1] = ~targets.any(axis=1)
+    return targets

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
 from thinc.types import Floats2d, Ints1d
 
-from ...annotations.marked_arguments import STYLES, Style
-from ...annotations.relation_layer import SpanRelation
+from ...annotations.marked_arguments import STYLES, Argument, Style
+from ...annotations.relation_layer import SpanRelation, read_relation
 from ...annotations.seen_mentions import mentions_of
 from ...encoders.batching.encoded import EncodedBatch
 from ...encoders.finite import check_scores
 from ...encoders.listener import POOLINGS
 from ...errors import BiomedError
-from ..encoder_head import Compared, check_choice, check_share, own_arguments, skip_batch
+from ..encoder_head import (
+    Compared,
+    Predictions,
+    check_choice,
+    check_share,
+    own_arguments,
+    skip_batch,
+)
 from ..factories import configure_head, register_factory
+from ..label_scores import LabelScores
 from ..losses import cross_entropy, find_probabilities
-from .candidates import Candidate, find_candidates, find_marked, get_argument, group_windows
-from .head import Predictions, RelationHead
-from .scores import compare_relations
-from .targets import check_arguments, check_labels, check_pairs, create_targets, find_gold_labels
+from .candidates import (
+    Candidate,
+    create_targets,
+    find_candidates,
+    find_gold_labels,
+    find_marked,
+    get_argument,
+    get_arguments,
+    group_windows,
+)
+from .head import RelationHead
 
 FACTORY = "biomed_relations"
 
@@ -118,7 +133,7 @@ class BiomedRelations(RelationHead):
         super().__init__(**own_arguments(locals()), reads_marks=True)  # until the corpus tells
         check_share(name, "threshold", threshold)
         check_choice(name, "arguments", arguments, STYLES)
-        check_pairs(name, pairs, max_distance)
+        self.check_pairs()
 
     @property
     def columns(self) -> int:
@@ -159,9 +174,8 @@ class BiomedRelations(RelationHead):
         scores = probabilities[rows, columns]
         chosen = zip(rows.tolist(), columns.tolist(), scores.tolist(), strict=True)
         for row, column, score in chosen:
-            candidate = predictions.compared[row]
-            doc = docs[candidate.doc]
-            found[candidate.doc].append(_create_relation(doc, candidate, labels[column], score))
+            doc, head, tail, *_ = predictions.compared[row]
+            found[doc].append(read_relation(docs[doc], head, tail, labels[column], score))
         for doc, relations in zip(docs, found, strict=True):
             doc._.relations = relations
 
@@ -182,9 +196,20 @@ class BiomedRelations(RelationHead):
         return loss + self._learn_documents(candidates, docs, targets)
 
     def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
-        check_arguments(self.name, self.cfg)
+        self._check_arguments()
         super().prepare(get_examples, found)
         self.size_model(get_examples(), self.columns)
+
+    def _check_arguments(self) -> None:
+        """Raise BiomedError if the arguments of the pairs cannot be told apart."""
+        pairs = {(head, tail) for head, tail in self.cfg["pairs"]}
+        both = sorted(pair for pair in pairs if pair[::-1] in pairs)
+        if self.cfg["arguments"] == "tags" and self.cfg["directed"] and both:
+            raise BiomedError(
+                f"[components.{self.name}] arguments = 'tags' cannot tell the head from the tail "
+                f"of {' and '.join(both[0])}, of which each may be either: use 'marks', or set "
+                "directed = false"
+            )
 
     def _candidates(self, place: int, doc: Doc, annotated: Doc) -> list[Candidate]:
         """The candidates of a document, by the mentions and sentences of an annotated one."""
@@ -269,7 +294,7 @@ class BiomedRelations(RelationHead):
             relations = example.reference._.relations
             if relations is None or len(example.predicted) == 0:
                 continue
-            check_labels((one.label for one in relations), self.labels, self.name)
+            self.check_labels(one.label for one in relations)
             found = self._candidates(place, example.predicted, example.reference)
             candidates += found
             gold += find_gold_labels(found, relations, self.cfg["directed"])
@@ -323,11 +348,57 @@ def _own_texts(candidates: Sequence[Candidate]) -> tuple[Ints1d, Ints1d]:
     return np.array(own, dtype="int64"), np.array(places, dtype="int64")
 
 
-def _create_relation(
-    doc: Doc, candidate: Candidate, label: str, probability: float
-) -> SpanRelation:
-    head, tail = (
-        doc.char_span(start, end, label=type, alignment_mode="expand")
-        for start, end, type in (candidate.head, candidate.tail)
-    )
-    return SpanRelation(cast(Span, head), cast(Span, tail), label, probability)
+def relation_scorer_v1() -> Callable:
+    """`spacy_biomed.relation_scorer.v1`: see `score_relations`."""
+    return score_relations
+
+
+def score_relations(
+    examples: Iterable[Example], *, labels: Iterable[str], directed: bool = True, **cfg: object
+) -> dict[str, object]:
+    """Micro- and macro-averaged precision, recall and F1 of relations in annotated documents.
+
+    Papers report the micro average (Peng et al. 2020, "An Empirical Study of Multi-Task Learning on
+    BERT for Biomedical Text Mining") or, for ChemProt, the macro average over the types (Lewis et
+    al. 2020, "Pretrained Language Models for Biomedical and Clinical Tasks", table 1; Rohanian et
+    al. 2023, "On the Effectiveness of Compact Biomedical Transformers", table 3). The absence of a
+    relation is not a class. The macro average is over the labels with a gold or a predicted
+    relation; macro F1 is the mean of their F1, not the F1 of the two means.
+
+    A relation is correct if its label is, and if its arguments have the right characters and types;
+    with `directed` also the right order. In a text that marks its two arguments only the label
+    counts. Gold relations between entities that were not found count as missed.
+
+    Args:
+        labels: of the component; predicted relations with other labels belong to other components.
+        directed: whether the order of the arguments matters.
+
+    Returns:
+        `relations_micro_p`, `_r`, `_f`, `relations_macro_p`, `_r`, `_f` and `relations_per_type`;
+        all are None if no document is annotated.
+    """
+    labels = set(labels)
+    compared = (compare_relations(example, labels, directed) for example in examples)
+    scores = LabelScores.count(compared, labels)
+    return {
+        **scores.scores("relations_micro", "relations_per_type"),
+        **scores.macro_scores("relations_macro"),
+    }
+
+
+def compare_relations(example: Example, labels: Collection[str], directed: bool) -> Compared | None:
+    """The gold and predicted relations that `score_relations` counts; None without the layer."""
+    if example.reference._.relations is None:
+        return None
+    marked = find_marked(example.reference)
+    predicted = _get_facts(example.predicted, marked, directed)
+    of_component = {fact for fact in predicted if fact[-1] in labels}
+    return _get_facts(example.reference, marked, directed), of_component, ()
+
+
+def _get_facts(doc: Doc, marked: tuple[Argument, Argument] | None, directed: bool) -> set[tuple]:
+    """What each relation states: its arguments, or those that the text marks, and its label."""
+    return {
+        (*(marked or get_arguments(relation, directed)), relation.label)
+        for relation in doc._.relations or ()
+    }

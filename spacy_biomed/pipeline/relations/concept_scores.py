@@ -16,7 +16,7 @@ from ...arrays import Floats2d
 from ..encoder_head import Compared
 from ..label_scores import LabelScores
 from ..mention_layer import gold_spans
-from .mention_concepts import Concept, choose_meant, find_concepts
+from .concept_pairs import Concept, choose_meant, find_concepts
 
 
 def concept_relation_scorer_v1() -> Callable:

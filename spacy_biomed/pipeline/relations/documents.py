@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from spacy.tokens import Doc
@@ -15,18 +15,16 @@ from thinc.types import Floats2d
 
 from ...annotations.relation_layer import SpanRelation
 from ...encoders.batching.ragged import borders
-from ...encoders.finite import check_scores
 from ...encoders.listener import sizing
 from ...errors import BiomedError
-from ...models.pair_classifier import MentionPairs
-from ..encoder_head import Compared, check_share, own_arguments, skip_batch
+from ...models.span_classifiers import MentionPairs
+from ..encoder_head import Compared, Predictions, check_share, own_arguments, skip_batch
 from ..factories import configure_head, register_factory
 from ..losses import find_probabilities, mean_cross_entropy
 from ..mention_layer import gold_spans
 from .concept_pairs import ConceptPairs, find_concept_pairs
 from .concept_scores import ConceptRelation, compare_concepts, create_shares, find_gold
-from .head import Predictions, RelationHead
-from .targets import check_labels, check_pairs
+from .head import RelationHead
 
 FACTORY = "biomed_document_relations"
 
@@ -91,7 +89,7 @@ class BiomedDocumentRelations(RelationHead):
     ):
         super().__init__(**own_arguments(locals()))
         check_share(name, "threshold", threshold)
-        check_pairs(name, pairs, max_distance)
+        self.check_pairs()
         if max_mentions < 1:
             raise BiomedError(
                 f"[components.{name}] max_mentions = {max_mentions}: use 1 or more pairs of "
@@ -104,8 +102,7 @@ class BiomedDocumentRelations(RelationHead):
         pairs = [self._find_pairs(doc, doc) for doc in docs]
         scores = np.zeros((0, len(self.labels) + 1), dtype="float32")
         if docs:  # a listener reads every document, so that the document releases its encoding
-            scores = to_numpy(self.model.predict(_join(docs, pairs)))
-        check_scores(scores, self.name)
+            scores = to_numpy(self.predict_scores(_join(docs, pairs)))
         return Predictions(pairs, find_probabilities(scores, True))
 
     def set_annotations(self, docs: Iterable[Doc], predictions: Predictions) -> None:
@@ -125,9 +122,6 @@ class BiomedDocumentRelations(RelationHead):
 
     def compare(self, example: Example) -> Compared | None:
         return compare_concepts(example, self.labels, self.cfg["spans_key"])
-
-    def score(self, examples: Iterable[Example], **kwargs: object) -> dict[str, Any]:
-        return super().score(examples, spans_key=self.cfg["spans_key"], **kwargs)
 
     def learn(self, examples: list[Example], docs: list[Doc]) -> float:
         """Add the gradients of a batch: of the mean cross-entropy over its pairs of concepts.
@@ -181,7 +175,7 @@ class BiomedDocumentRelations(RelationHead):
             pairs = self._find_pairs(example.predicted, annotated)
             found.append(pairs)
             if gold is not None:
-                check_labels((one.label for one in gold), self.labels, self.name)
+                self.check_labels(one.label for one in gold)
                 rows.append(create_shares(pairs.concepts, gold, self.labels))
         return found, np.concatenate(rows)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
@@ -12,19 +12,9 @@ from thinc.types import Floats2d
 
 from ...annotations.layer_copies import copy_soft_labels
 from ...annotations.relation_layer import RELATIONS
-from ...errors import BiomedError
+from ...errors import BiomedError, quote
 from ..encoder_head import LabelHead
 from ..mention_layer import copy_mentions
-
-
-class Predictions(NamedTuple):
-    """What was compared in a batch of documents, and the probabilities of its relations.
-
-    These are (candidates or pairs of concepts, scores), in main memory.
-    """
-
-    compared: list[Any]
-    probabilities: Floats2d
 
 
 class RelationHead(LabelHead):
@@ -71,6 +61,28 @@ class RelationHead(LabelHead):
     def gold(self, examples: Iterable[Example]) -> tuple[list[Any], Floats2d]:
         """What is compared in examples, and what is true of it: (compared, scores)."""
         raise NotImplementedError
+
+    def check_pairs(self) -> None:
+        """Raise BiomedError if the settings `pairs` or `max_distance` are not valid."""
+        pairs, max_distance = self.cfg["pairs"], self.cfg["max_distance"]
+        where = f"[components.{self.name}]"
+        if any(len(pair) != 2 for pair in pairs or ()):
+            raise BiomedError(
+                f"{where} pairs = {pairs}: write the types of head and tail, as "
+                '[["CHEMICAL", "GENE"]]'
+            )
+        if max_distance < 0:
+            raise BiomedError(f"{where} max_distance = {max_distance}: use 0 or more tokens")
+
+    def check_labels(self, used: Iterable[str]) -> None:
+        """Raise BiomedError if the component does not know a label of relations."""
+        unknown = sorted(set(used).difference(self.labels))
+        if unknown:
+            raise BiomedError(
+                f"the corpus has the relation {quote(unknown[0])}, which '{self.name}' does not "
+                f"know: it knows {', '.join(self.labels)}; give "
+                f"initialize.components.{self.name}.labels with it, or take it out of the corpus"
+            )
 
     def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
         targets = (self.gold([example])[1] for example in get_examples())

@@ -1,11 +1,11 @@
-"""`spacy_biomed.TextClassifier.v1`: a score for every class of each document."""
+"""Scores of whole documents, or of texts with two marked arguments: of classes, of relations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from spacy.tokens import Doc
-from thinc.api import Dropout, Linear, Model, chain
+from thinc.api import Dropout, Linear, Model, chain, list2array
 
 from ..arrays import Floats2d
 from ..encoders.listener import EncoderListener
@@ -56,6 +56,44 @@ def TextClassifier_v1(
     model = chain(tok2vec, Model("mean_rows", forward_mean), *hidden, Dropout(dropout), output)
     model.set_ref("hidden_layer", hidden[0] if hidden else None)
     model.set_ref("output_layer", output)
+    return model
+
+
+def RelationClassifier_v1(
+    tok2vec: Model[list[Doc], list[Floats2d]], dropout: float = 0.1, nO: int | None = None
+) -> Model[list[Doc], Floats2d]:
+    """A linear layer over the vector of the first position of a text with two marked arguments.
+
+    The head of BlueBERT and MT-BlueBERT (Peng et al. 2020, section 3.2). The listener gives the
+    vectors of texts that are whole documents. Texts that are made from documents are encoded by the
+    model that the listener listens to, and only the layer "classifier" reads their vectors. The
+    model has references to both layers: "tok2vec" and "classifier".
+
+    Args:
+        tok2vec: `spacy_biomed.EncoderListener.v1` with pooling "cls".
+        dropout: applied to the vector in training; `training.dropout` of the config overrides it.
+        nO: number of scores; set on initialisation.
+
+    Returns:
+        a model that returns scores, (docs, nO).
+
+    Raises:
+        BiomedError: if `tok2vec` is another layer, or has another pooling.
+    """
+    if not isinstance(tok2vec, EncoderListener):
+        raise BiomedError(
+            f"[model.tok2vec] of spacy_biomed.RelationClassifier.v1 is '{tok2vec.name}', which "
+            "knows no encoder for texts that are not documents: use spacy_biomed.EncoderListener.v1"
+        )
+    if tok2vec.attrs["pooling"] != "cls":
+        raise BiomedError(
+            f"[model.tok2vec] pooling = '{tok2vec.attrs['pooling']}' gives rows for tokens, and "
+            "spacy_biomed.RelationClassifier.v1 takes one for the document: use 'cls'"
+        )
+    classifier: Model[Floats2d, Floats2d] = chain(Dropout(dropout), Linear(nO=nO))
+    model = chain(tok2vec, list2array(), classifier)
+    model.set_ref("tok2vec", tok2vec)
+    model.set_ref("classifier", classifier)
     return model
 
 

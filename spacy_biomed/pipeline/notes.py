@@ -1,13 +1,14 @@
-"""The component `biomed_context`: what a text says of its mentions, by rules."""
+"""Rules for notes: `biomed_sentences`, `biomed_sections` and `biomed_context`."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-from spacy.attrs import IS_SPACE, LOWER, SENT_START
+from spacy.attrs import IDX, IS_SPACE, LOWER, SENT_START
 from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
@@ -16,13 +17,13 @@ from spacy.util import SimpleFrozenDict
 from ..annotations.assertions import ASSERTIONS, install_assertions, set_assertions
 from ..annotations.sections import SECTIONS, install_section
 from ..errors import BiomedError
+from ..normalization import get_text
 from ..notes.cues import CueMatcher, parse_group
+from ..notes.headings import Heading, find_headings, key_of, read_headings
+from ..notes.sentence_starts import find_sentence_starts
 from ..notes.term_files import NOTE_LANGUAGES, read_groups
 from .described import Described
 from .factories import register_factory
-from .sentences import choose_language
-
-FACTORY = "biomed_context"
 
 # Labels of findings and diseases: only these are history where a section is.
 CONDITIONS = (
@@ -43,6 +44,129 @@ PROBABILITIES = {
 }
 # Section: the category of all its mentions.
 SECTION_CATEGORIES = {"family_history": "family", "past_history": "historical"}
+
+
+class BiomedSentences(Described, Pipe):
+    """Divide notes and other texts into sentences, by rules.
+
+    In notes, a sentence often ends without a full stop: at the end of its line, list item, heading
+    or table row. Where a text has wrapped lines, their ends do not count
+    (`notes.find_sentence_starts` has the rules). The time is linear in the length of the text.
+
+    Relations, and everything else that reads `doc.sents`, keep to these sentences. Put the
+    component before them.
+
+    Attributes:
+        language: "en" or "es", for the abbreviations; by default the pipeline's.
+        nlp: the pipeline of the component; None to use it alone.
+
+    Examples:
+        >>> import spacy
+        >>> nlp = spacy.blank("en")
+        >>> sentences = nlp.add_pipe("biomed_sentences")
+        >>> doc = nlp("Allergies: penicillin\\nSeen by Dr. Lee. Aspirin 81 mg q.d. with food")
+        >>> [sentence.text.strip() for sentence in doc.sents]
+        ['Allergies: penicillin', 'Seen by Dr. Lee.', 'Aspirin 81 mg q.d. with food']
+    """
+
+    default_name, languages = "biomed_sentences", NOTE_LANGUAGES
+
+    def __init__(
+        self,
+        name: str = "biomed_sentences",
+        *,
+        language: Literal["en", "es"] | None = None,
+        nlp: Language | None = None,
+    ):
+        self.name = name
+        self._language = choose_language(name, language, nlp)
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Set `token.is_sent_start` of all tokens."""
+        if len(doc):
+            starts = find_sentence_starts(get_text(doc), self._language)
+            # A sentence that starts inside a token starts with the next one.
+            first = np.searchsorted(doc.to_array(IDX), np.array(starts, dtype="uint64"))
+            marks = np.full(len(doc) + 1, -1, dtype="int64")
+            marks[first] = marks[0] = 1
+            doc.from_array([SENT_START], marks[:-1].view("uint64"))
+        return doc
+
+
+make_biomed_sentences = register_factory(
+    "biomed_sentences", BiomedSentences, assigns=["token.is_sent_start", "doc.sents"]
+)
+
+
+class BiomedSections(Described, Pipe):
+    """Find the sections of notes and abstracts by their headings.
+
+    `doc.spans["sections"]` gets a span for each section, from its heading to the next one. The
+    span's label is the section's name, the same in all languages: `past_history`, `family_history`,
+    `allergies`, `medications` and others (`spacy_biomed/notes/terms/`). A section whose heading is
+    in no table is "other", and so is what follows the paragraph of a heading within a line. What is
+    before the first heading is in no section. `span._.section` is the name of the section that a
+    span starts in.
+
+    Attributes:
+        language: "en" or "es", for the table of headings; by default the pipeline's.
+        headings: more headings: the name of a section to its headings. A heading that the table has
+            too gets the new section.
+        nlp: the pipeline of the component; None to use it alone.
+
+    Examples:
+        >>> import spacy
+        >>> nlp = spacy.blank("es")
+        >>> more = {"headings": {"travel": ["viajes recientes"]}}
+        >>> sections = nlp.add_pipe("biomed_sections", config=more)
+        >>> doc = nlp("ALERGIAS: penicilina\\nViajes recientes: ninguno")
+        >>> [(section.text, section.label_) for section in doc.spans["sections"]]
+        [('ALERGIAS: penicilina', 'allergies'), ('Viajes recientes: ninguno', 'travel')]
+        >>> doc[2:3]._.section
+        'allergies'
+    """
+
+    default_name, languages = "biomed_sections", NOTE_LANGUAGES
+
+    def __init__(
+        self,
+        name: str = "biomed_sections",
+        *,
+        language: Literal["en", "es"] | None = None,
+        headings: dict[str, list[str]] = SimpleFrozenDict(),
+        nlp: Language | None = None,
+    ):
+        install_section()
+        self.name = name
+        # The layer that it writes, so that it counts as a finder of no other.
+        self.cfg = {"spans_key": SECTIONS}
+        own = {key_of(one): section for section, names in headings.items() for one in names}
+        self._table = {**read_headings(choose_language(name, language, nlp)), **own}
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Write `doc.spans["sections"]`."""
+        text = get_text(doc)
+        end = Heading(len(text), len(text), "")
+        doc.spans[SECTIONS] = [
+            _find_span(doc, one.start, next.start, one.section)
+            for one, next in pairwise([*find_headings(text, self._table), end])
+        ]
+        return doc
+
+
+make_biomed_sections = register_factory(
+    "biomed_sections", BiomedSections, assigns=["doc.spans", "span._.section"]
+)
+
+
+def _find_span(doc: Doc, start: int, stop: int, section: str) -> Span:
+    """The tokens of a section, without white space at its end."""
+    span = doc.char_span(start, stop, section, alignment_mode="expand")
+    assert span is not None  # a heading has a letter
+    end = span.end
+    while doc[end - 1].is_space:
+        end -= 1
+    return Span(doc, span.start, end, section)
 
 
 class BiomedContext(Described, Pipe):
@@ -80,11 +204,11 @@ class BiomedContext(Described, Pipe):
         True
     """
 
-    default_name, languages = FACTORY, NOTE_LANGUAGES
+    default_name, languages = "biomed_context", NOTE_LANGUAGES
 
     def __init__(
         self,
-        name: str = FACTORY,
+        name: str = "biomed_context",
         *,
         language: Literal["en", "es"] | None = None,
         spans_key: str | None = None,
@@ -161,7 +285,24 @@ class BiomedContext(Described, Pipe):
 
 
 make_biomed_context = register_factory(
-    FACTORY,
+    "biomed_context",
     BiomedContext,
     assigns=[f"span._.{name}" for name in ASSERTIONS],
 )
+
+
+def choose_language(
+    name: str,
+    language: str | None,
+    nlp: Language | None,
+    known: Sequence[str] = NOTE_LANGUAGES,
+    what: str = "rules",
+) -> str:
+    """The language of a component's rules: the given one, or the pipeline's."""
+    chosen = language or (nlp.lang if nlp is not None else None) or "en"
+    if chosen not in known:
+        raise BiomedError(
+            f"[components.{name}] there are no {what} for the language {chosen}: leave the "
+            f"component out, or set language to {' or '.join(known)}"
+        )
+    return chosen

@@ -19,7 +19,7 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from ..errors import BiomedError, escape, quote
-from .decompression import LINE_VARIABLE, max_line
+from .compression import LINE_VARIABLE, max_line
 
 _BLOCK = 2**16
 _DEEPEST = 500

@@ -17,11 +17,19 @@ from pathlib import Path
 
 from ..errors import BiomedError
 from .output_places import (
+    IN_PLACE,
     MARKER,
+    TemporaryNames,
     check_is_ours,
     check_output,
     check_replaceable,
     describe_output,
+    discarding,
+    explaining_errors,
+    flush_file,
+    flush_names,
+    flush_tree,
+    keeping_output,
     list_entries,
     list_files,
     locked_place,
@@ -31,15 +39,6 @@ from .output_places import (
     restore_output,
     write_marker,
 )
-from .temporary_names import (
-    IN_PLACE,
-    TemporaryNames,
-    discarding,
-    flush_file,
-    flush_names,
-    flush_tree,
-)
-from .write_errors import explaining_errors, keeping_output
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import BiomedError
-from .compression import require_pyarrow
-from .decompression import check_ratio
+from .compression import check_ratio, require_pyarrow
 from .records import check_names
 
 if TYPE_CHECKING:

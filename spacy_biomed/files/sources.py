@@ -24,11 +24,11 @@ from .compression import (
     COMPRESSED_ENDINGS,
     DAMAGE,
     cannot_read,
+    max_line,
     open_binary,
     reading,
     strip_compression,
 )
-from .decompression import max_line
 from .digests import hash_file, hash_pieces
 from .folders import FoundFile, find_files
 from .parquet import read_rows, read_shape

@@ -11,23 +11,21 @@ from pathlib import Path
 
 from ..errors import BiomedError
 from .output_places import (
+    IN_PLACE,
     MARKER,
+    TemporaryNames,
     check_is_ours,
     describe_output,
+    discarding,
+    explaining_errors,
+    flush_file,
+    flush_names,
+    flush_tree,
     list_entries,
     locked_place,
     resolve_links,
     write_marker,
 )
-from .temporary_names import (
-    IN_PLACE,
-    TemporaryNames,
-    discarding,
-    flush_file,
-    flush_names,
-    flush_tree,
-)
-from .write_errors import explaining_errors
 
 # What a run notes beside its results. Readers of a folder leave these files out.
 RUN_FILES = MANIFEST, FINISHED, ERRORS = "_manifest.json", "_finished.jsonl", "_errors.jsonl"

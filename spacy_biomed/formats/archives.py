@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from ..errors import BiomedError, escape, quote
-from ..files.decompression import check_ratio
+from ..files.compression import check_ratio
 from .repairs import leaving_out
 
 _ZIP = ".zip"

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..errors import BiomedError, quote
-from .documents import Document, list_files
+from .documents import Document, create_question, list_files
 from .json_fields import get_field, read_json
-from .questions import create_question
 from .repairs import leaving_out
 
 FACTOID = "factoid"

@@ -22,8 +22,7 @@ from .documents import (
     parse_offset,
     read_text,
 )
-from .findings import AnnotatedShard
-from .mentions import DocumentNames, FoundMention, list_mentions
+from .findings import AnnotatedShard, DocumentNames, FoundMention, list_mentions
 from .registry import Format
 from .repairs import leaving_out, locate
 from .spelling import reads_as

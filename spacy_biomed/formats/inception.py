@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from ..errors import BiomedError, escape, install_command, quote
 from .archives import PackedFile, list_packed_files
 from .documents import BYTE_ORDER_MARK, Document, Mention, Relation, decode
-from .findings import AnnotatedDocument, AnnotatedShard
+from .findings import AnnotatedDocument, AnnotatedShard, DocumentNames, list_mentions
 from .json_fields import parse_json
-from .mentions import DocumentNames, list_mentions
 from .registry import Format
 from .repairs import NOT_ANNOTATED, leaving_out, locate, note
 from .xml_elements import Element, decode_xml, parse_xml

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from ..errors import BiomedError, escape, quote
 from .documents import Document, Mention, Relation, is_covered, list_files
-from .findings import AnnotatedDocument, AnnotatedShard
+from .findings import AnnotatedDocument, AnnotatedShard, FoundMention, list_mentions
 from .json_fields import get_covered, get_field, get_id, read_json
-from .mentions import FoundMention, list_mentions
 from .registry import Format
 from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, leaving_out, locate, note
 

@@ -6,9 +6,8 @@ import json
 
 from spacy.tokens import Doc
 
-from .findings import AnnotatedDocument, AnnotatedShard, Layers, Row
+from .findings import AnnotatedDocument, AnnotatedShard, FoundMention, Layers, Row, list_mentions
 from .jsonl import read_jsonl
-from .mentions import FoundMention, list_mentions
 from .registry import Format
 
 # A class with at least this score is preselected.

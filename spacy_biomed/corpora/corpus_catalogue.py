@@ -1,7 +1,5 @@
 """The corpora that the package knows by name, read from `corpus_catalogue.json`."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

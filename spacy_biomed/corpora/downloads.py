@@ -4,8 +4,6 @@ the zip file that its authors publish, while it is read.
 Only the files of the corpus are fetched, from one commit, by the command `git`.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """The parts of a corpus: found by the names of files, drawn at random, and freed of repeats."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Collection, Mapping, Sequence

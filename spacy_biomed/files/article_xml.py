@@ -8,8 +8,6 @@ collection:                           documents of BioC.
 OAI-PMH:                              records of OAI, in JATS or Dublin Core.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Callable, Collection, Iterator

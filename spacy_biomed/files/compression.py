@@ -1,7 +1,5 @@
 """Open files that may be compressed, with limits, since a small file can decompress to any size."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import lzma

@@ -6,8 +6,6 @@ the old output is deleted. If anything fails, or the process is killed, one of t
 and the next run with the same output restores it. A lock keeps other processes out.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

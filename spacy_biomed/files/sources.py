@@ -4,8 +4,6 @@ Bulk annotation reads numbered rows of parts (`find_parts`), de-identification c
 cleaning, pretraining and benchmarks read the records of files one after the other.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -1,7 +1,5 @@
 """Directories in which a command that can be resumed writes one part after the other."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

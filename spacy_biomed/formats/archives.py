@@ -1,7 +1,5 @@
 """Files in folders and in zip files, also zip files in zip files."""
 
-from __future__ import annotations
-
 import io
 import lzma
 import struct

@@ -1,7 +1,5 @@
 """The JSON of BioASQ's task b: biomedical questions with snippets of abstracts that answer them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """brat's standoff format: a `.txt` file and an `.ann` file (or `.a1`, `.a2`) of the same name."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

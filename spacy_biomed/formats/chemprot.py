@@ -1,7 +1,5 @@
 """ChemProt (BioCreative VI track 5) as its organisers publish it: three `.tsv` files per part."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

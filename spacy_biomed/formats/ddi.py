@@ -1,7 +1,5 @@
 """The DDI corpus (Herrero-Zazo et al. 2013): an XML file per document, a tag per sentence."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 The codes of status are those of HL7's specification (https://hl7.org/fhir/R4/).
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

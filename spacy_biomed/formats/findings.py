@@ -1,7 +1,5 @@
 """What a pipeline found in a document: as plain rows, and as annotation tools have it."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,6 @@ each after a `<`. A cell is empty, `NULL`, or one or more paths through the hier
 joined by `AND`, as in `Genomic instability and mutation--DNA damage--Adducts`.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Container, Iterator, Sequence

@@ -1,7 +1,5 @@
 """i2b2's XML: `<TEXT>` and, at offsets in it, `<TAGS>` (2012: events and times; 2014: PHI)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """What annotation reads: tables and texts, and the texts of two formats of annotated documents."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """JSON lines: read as Prodigy writes them, and written with everything that was found."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Label Studio's JSON: a list of tasks, each with its annotations and predictions."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

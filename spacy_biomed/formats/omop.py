@@ -3,8 +3,6 @@
 Columns and their meaning are those of https://ohdsi.github.io/CommonDataModel/cdm54.html.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import date, datetime
 from typing import Any

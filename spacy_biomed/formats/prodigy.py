@@ -1,7 +1,5 @@
 """Tasks for Prodigy."""
 
-from __future__ import annotations
-
 import json
 
 from spacy.tokens import Doc

@@ -5,8 +5,6 @@ annotation whose text occurs once near its offsets is moved there. Otherwise it 
 left out with `--on-error skip`.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

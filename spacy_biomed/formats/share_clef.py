@@ -5,8 +5,6 @@ the concept, and the start and end of each fragment. The training part is publis
 XML too, in which an annotation names a mention of a class, and that the slot with the concept.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

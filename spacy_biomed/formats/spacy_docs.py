@@ -1,7 +1,5 @@
 """spaCy's own format, `.spacy` files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice

@@ -4,8 +4,6 @@ They write "TNF-a" or "TNF-alpha" for "TNF-α", "Mg2+" for "Mg²⁺", "naive" fo
 quotes and ligatures as plain letters.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Callable
 from functools import cache

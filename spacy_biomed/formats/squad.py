@@ -1,7 +1,5 @@
 """SQuAD's JSON, 1.1 and 2.0, also the format of COVID-QA and of BioBERT's conversion of BioASQ."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is wrong with a training config, and in which line of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from configparser import InterpolationError

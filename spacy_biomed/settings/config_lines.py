@@ -1,7 +1,5 @@
 """Find the line of a setting, a section or a value in a config file."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Values of a training config that nothing else checks, and that would train wrongly."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Configs as sections that pydantic checks; an error is one line with the file and its line."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping

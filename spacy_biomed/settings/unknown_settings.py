@@ -1,7 +1,5 @@
 """Settings whose names spaCy does not check: a misspelt one would have no effect."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path

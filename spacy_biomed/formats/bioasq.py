@@ -58,11 +58,7 @@ def _read_factoid(record: dict[str, object], where: str) -> Iterator[Document]:
 
 
 def _flatten(exact_answer: object, where: str, depth: int = 2) -> Iterator[str]:
-    """Yield every string of an `exact_answer`.
-
-    Args:
-        depth: how deeply lists may be nested.
-    """
+    """Yield every string of an `exact_answer`, whose lists may be nested so deeply."""
     if isinstance(exact_answer, list) and depth:
         for item in exact_answer:
             yield from _flatten(item, where, depth - 1)

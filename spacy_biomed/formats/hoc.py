@@ -107,11 +107,7 @@ def _create_cats(hallmarks: set[str]) -> dict[str, float]:
 
 
 def _find_hallmarks(cell: str, where: str, number: int) -> set[str]:
-    """The hallmarks of a sentence.
-
-    Raises:
-        BiomedError: if one is unknown.
-    """
+    """The hallmarks of a sentence; raise BiomedError if one is unknown."""
     hallmarks = set(_parse_cell(cell))
     for hallmark in hallmarks.difference(HALLMARKS):
         raise BiomedError(
@@ -175,11 +171,7 @@ def _id_lists(folder: Path | str) -> dict[str, Path]:
 
 
 def _read_ids(file: Path, known: Container[str]) -> list[str]:
-    """Read the ids of abstracts that a file lists.
-
-    Raises:
-        BiomedError: if there is no abstract with an id.
-    """
+    """Read the ids that a file lists; raise BiomedError if there is no abstract with one."""
     ids = []
     for number, line in number_lines(file):
         id = line.strip()

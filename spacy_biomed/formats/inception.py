@@ -17,7 +17,7 @@ from .documents import BYTE_ORDER_MARK, Document, Mention, Relation, decode
 from .findings import AnnotatedDocument, AnnotatedShard, DocumentNames, list_mentions
 from .json_fields import parse_json
 from .registry import Format
-from .repairs import NOT_ANNOTATED, leaving_out, locate, note
+from .repairs import NOT_ANNOTATED, keep_sound, leaving_out, locate, note
 from .xml_elements import Element, decode_xml, parse_xml
 
 if TYPE_CHECKING:
@@ -84,10 +84,7 @@ def read_inception(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
     files = list(list_packed_files(Path(path), _SUFFIXES))
     if not files:
         raise BiomedError(f"{path}: no {' or '.join(_SUFFIXES)} file in this folder; {_ADVICE}")
-    documents = []
-    for file, name in _choose(files):
-        with leaving_out():
-            documents.append(_read_file(file, name, encoding))
+    documents = list(keep_sound(lambda chosen: _read_file(*chosen, encoding), _choose(files)))
     if not any(document.relations for document in documents):
         for document in documents:
             document.relations = None
@@ -142,17 +139,15 @@ def _read_file(file: PackedFile, name: str | None, encoding: str) -> Document:
         raise BiomedError(f"{file.path}: the CAS has no text; {_ADVICE}")
     id = name or _find_id(cas) or file.name.as_posix()
     annotations = [one for one in cas.select_all_annotations() if _is_in_layer(one)]
-    mentions: list[Mention] = []
-    for annotation in annotations:
-        with leaving_out():
-            if not _is_relation(annotation):
-                mentions.append(_create_mention(text, annotation, str(file.path)))
+    where = str(file.path)
+    spans = [one for one in annotations if not _is_relation(one)]
+    mentions = list(keep_sound(lambda span: _create_mention(text, span, where), spans))
     return Document(
         id=re.sub(r"\.(xmi|json|txt)$", "", id),
         text=text,
         mentions=mentions,
-        relations=list(_find_relations(annotations, mentions, str(file.path))),
-        source=str(file.path),
+        relations=list(_find_relations(annotations, mentions, where)),
+        source=where,
     )
 
 

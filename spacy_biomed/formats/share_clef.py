@@ -21,7 +21,7 @@ from .documents import (
     parse_offset,
     read_text,
 )
-from .repairs import leaving_out, locate
+from .repairs import keep_sound, leaving_out, locate
 from .xml_elements import Element, read_xml
 
 PIPE_SUFFIX = ".pipe"
@@ -130,9 +130,8 @@ def _read_knowtator(file: Path, name: str, text: str, encoding: str) -> Iterator
         for element in root.find("stringSlotMention")
         for value in element.find("stringSlotMentionValue")
     }
-    for annotation in root.find("annotation"):
-        with leaving_out():
-            yield _create_mention(annotation, classes, values, text)
+    annotations = root.find("annotation")
+    yield from keep_sound(lambda one: _create_mention(one, classes, values, text), annotations)
 
 
 def _create_mention(

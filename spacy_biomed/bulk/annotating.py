@@ -18,8 +18,8 @@ from ..encoders.batching.concurrency import default_threads
 from ..errors import BiomedError
 from ..files.digests import hash_file
 from ..files.output_places import check_replaceable
+from ..files.outputs import working_directory, write_part
 from ..files.sources import Shard
-from ..files.working_directories import working_directory, write_part
 from ..formats.fhir import read_meanings
 from ..formats.registry import check_columns, find_output, get_format
 from ..pipeline.ner.calibrating import list_uncalibrated

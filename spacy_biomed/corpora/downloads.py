@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from ..errors import BiomedError, escape
 from ..files.digests import digest_files, hash_file
-from ..files.working_directories import scratch_directory
+from ..files.outputs import scratch_directory
 from ..formats.archives import list_packed_files
 from .corpus_catalogue import CorpusEntry
 

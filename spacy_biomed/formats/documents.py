@@ -16,8 +16,8 @@ from ..annotations.pairs import join_pair
 from ..errors import BiomedError, quote
 from ..files import folders
 from ..files.compression import COMPRESSED_ENDINGS
+from ..files.outputs import RUN_FILES
 from ..files.records import CR_ALONE, check_text
-from ..files.working_directories import RUN_FILES
 
 Offsets = tuple[int, int]
 

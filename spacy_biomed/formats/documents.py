@@ -187,7 +187,7 @@ def create_question(
     """
     document = _join_texts(id, question, context, where)
     if answers is not None:
-        (_, (shift, _)) = document.pair
+        shift = len(document.text) - len(context)
         document.answers = [
             Mention(ANSWER_KEY, (span,)).move(shift) for span in sorted(set(answers))
         ]

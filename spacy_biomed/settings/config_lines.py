@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from importlib.util import find_spec
-from typing import NamedTuple
 
 from ..errors import install_command, suggest
 
@@ -26,30 +25,21 @@ _UNKNOWN_NAMES = (
 )
 
 
-class ConfigLine(NamedTuple):
-    """A line that opens a section or gives a setting.
+def read_lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the lines of a config that open a section or give a setting.
 
-    Attributes:
-        number: from 1.
-        name: dotted name of the section or the setting.
-        value: as written; "" for a section.
+    Yields:
+        the line's number, from 1; the dotted name of the section or the setting; and the value as
+        written, "" for a section.
     """
-
-    number: int
-    name: str
-    value: str
-
-
-def read_lines(text: str) -> Iterator[ConfigLine]:
-    """Yield the lines of a config that open a section or give a setting."""
     section = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if header := _HEADER.match(line):
             section = header.group(1)
-            yield ConfigLine(number, section, "")
+            yield number, section, ""
         elif setting := _SETTING.match(line):
             name = f"{section}.{setting.group(1)}" if section else setting.group(1)
-            yield ConfigLine(number, name, setting.group(2))
+            yield number, name, setting.group(2)
 
 
 def locate(text: str, name: str) -> int | None:
@@ -59,11 +49,10 @@ def locate(text: str, name: str) -> int | None:
     """
     if not name:
         return None
-    lines = list(read_lines(text))
-    whole = [line.number for line in lines if line.name == name]
-    return next(
-        iter(whole or [line.number for line in lines if line.name.endswith(f".{name}")]), None
-    )
+    lines = [(number, full) for number, full, _ in read_lines(text)]
+    whole = [number for number, full in lines if full == name]
+    ends = [number for number, full in lines if full.endswith(f".{name}")]
+    return next(iter(whole or ends), None)
 
 
 def locate_setting_or_section(text: str, setting: str) -> int | None:
@@ -86,7 +75,7 @@ def locate_mentioned(text: str, message: str) -> int | None:
     for name in re.findall(r"[\w.]*\w\.\w+", message):
         if number := locate(text, name):
             return number
-    values = ((line.value.strip('"'), line.number) for line in read_lines(text))
+    values = ((value.strip('"'), number) for number, _, value in read_lines(text))
     mentioned = [
         (len(value), -number)
         for value, number in values

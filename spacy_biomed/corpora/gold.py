@@ -175,13 +175,9 @@ def create_doc(nlp: Language, document: Document) -> Doc:
     return doc
 
 
-@dataclass(slots=True)
-class Annotated:
-    """How the annotations of a document were aligned with tokens."""
-
-    mentions: Placement
-    answers: Placement
-    lost_relations: list[Relation]
+# How the annotations of a document were aligned with tokens: the mentions, the answers, and the
+# relations without spans.
+Annotated = tuple[Placement, Placement, list[Relation]]
 
 
 def annotate(
@@ -211,7 +207,7 @@ def annotate(
     if document.relations is not None and _marks_arguments(document):
         arguments = place_mentions(doc, document.mentions or (), flat=False)
         doc._.relations, lost = place_relations(document, arguments.placed)
-        return Annotated(Placement(), answers, lost)
+        return Placement(), answers, lost
     flat = spans_key is None
     mentions = place_mentions(doc, document.mentions or (), flat=flat, identifier=identifier)
     if document.mentions is not None:
@@ -226,7 +222,7 @@ def annotate(
         set_unaligned(doc, mentions.unaligned)
         set_scope(doc, _scope(document), spans_key)
     doc._.relations, lost = place_relations(document, mentions.placed)
-    return Annotated(mentions, answers, lost)
+    return mentions, answers, lost
 
 
 def _scope(document: Document) -> AnnotationScope:

@@ -102,7 +102,6 @@ def _read_abstract(
 
 
 def _create_cats(hallmarks: set[str]) -> dict[str, float]:
-    """All ten hallmarks, 1.0 for those that apply."""
     return {hallmark: float(hallmark in hallmarks) for hallmark in HALLMARKS}
 
 

@@ -88,7 +88,6 @@ def _escape(quoted: re.Match[str]) -> str:
 
 
 def _create_mentions(text: str, tags: list[Element], label_name: str) -> list[Mention]:
-    """Create the mention of each tag that is not left out."""
     created = list(keep_sound(lambda tag: (tag, _create_mention(tag, label_name)), tags))
     shift = _find_shift(text, created)
 

@@ -247,7 +247,6 @@ def _find_argument(
     spans: list[tuple[Offsets, Mention]],
     where: str,
 ) -> Mention:
-    """Find the mention that is the head or the child of a relation."""
     span = relation.get(f"{end}_span")
     if isinstance(span, dict):
         start, stop = _get(span, "start", int, where), _get(span, "end", int, where)

@@ -244,7 +244,6 @@ def _unescape(text: str, mention: Mention, covered: str | None) -> str | None:
 
 
 def _find_attributes(results: list[dict[str, object]]) -> dict[str, dict[str, str]]:
-    """The attributes of each region by its id."""
     attributes: dict[str, dict[str, str]] = {}
     for result in results:
         id = get_id(result, "id")

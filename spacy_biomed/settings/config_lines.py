@@ -85,9 +85,12 @@ def locate_mentioned(text: str, message: str) -> int | None:
 
 
 def find_missing_variable(message: str) -> tuple[str, str] | None:
-    """The setting and its undefined variable in a message about an undefined variable, or None."""
+    """The setting that has an undefined variable, by a message, and what is wrong; or None."""
     match = _MISSING_VARIABLE.search(" ".join(message.split()))
-    return (f"{match[2]}.{match[1]}", match[3]) if match else None
+    if match is None:
+        return None
+    problem = f"${{{match[3]}}} refers to a setting that is not there; correct its name, or add it"
+    return f"{match[2]}.{match[1]}", problem
 
 
 def find_line_number(message: str) -> int | None:
@@ -116,7 +119,6 @@ def suggest_setting(name: str, config: Mapping[str, object]) -> str:
 
 
 def _list_settings(section: Mapping[str, object], begin: str = "") -> Iterator[str]:
-    """Yield the dotted names of the settings in a section and its sections."""
     for key, value in section.items():
         if isinstance(value, Mapping) and value:
             yield from _list_settings(value, f"{begin}{key}.")

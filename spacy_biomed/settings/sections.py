@@ -174,12 +174,8 @@ def _explain_syntax(path: Path, text: str, error: Exception) -> str:
     """The message about an error that confection finds before sections are validated."""
     message = " ".join(str(error).split())
     if missing := find_missing_variable(message):
-        setting, variable = missing
-        line = locate_setting_or_section(text, setting)
-        return (
-            f"{path}:{line}: {setting}: ${{{variable}}} refers to a setting that is not there; "
-            "correct its name, or add it"
-        )
+        setting, problem = missing
+        return f"{path}:{locate_setting_or_section(text, setting)}: {setting}: {problem}"
     line = find_line_number(message)
     number = f":{line}" if line else ""
     return f"{path}{number}: {escape(message, 160)}; correct it"

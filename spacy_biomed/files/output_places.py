@@ -5,8 +5,6 @@ sources, and the files it wrote. A directory is replaced only if it has a marker
 and no other files.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -17,12 +15,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import BiomedError
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
 
 MARKER = ".spacy-biomed.json"
 # Files of file managers and file systems, which are ignored.
@@ -46,6 +41,45 @@ _IN_OTHER_WORDS = {
         r"disk i/o error|input/output error|os error 5\b|file write failed|failed writing", re.I
     ),
 }
+
+
+class TemporaryNames:
+    """Temporary names next to an output, or in an output that cannot be renamed."""
+
+    def __init__(self, folder: Path, name: str):
+        self.folder = folder
+        self._name = f".{name[:NAME_LENGTH]}"
+
+    @property
+    def lock(self) -> Path:
+        return self.folder / f"{self._name}.lock"
+
+    def fresh(self, kind: str) -> Path:
+        """A new random name."""
+        return self.folder / f"{self._name}.{secrets.token_hex(4)}.{kind}"
+
+    def leftovers(self, *kinds: str) -> list[Path]:
+        """Temporary files and directories of other processes, the newest first."""
+        pattern = re.compile(rf"{re.escape(self._name)}\.[0-9a-f]{{8}}\.({'|'.join(kinds)})")
+        found = []
+        for entry in os.scandir(self.folder):
+            if pattern.fullmatch(entry.name):
+                with suppress(FileNotFoundError):  # of a process that is still alive
+                    found.append((entry.stat().st_mtime, Path(entry.path)))
+        return [path for _, path in sorted(found, reverse=True)]
+
+    def remove_leftovers(self) -> None:
+        """Delete temporary files and directories, with a warning if this fails."""
+        for path in self.leftovers("partial", "old"):
+            try:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                print(
+                    f"⚠ {path}: the old output could not be deleted ({error.strerror}); delete it",
+                    file=sys.stderr,
+                )
 
 
 def check_output(output: Path, sources: Iterable[Path | str]) -> None:
@@ -202,17 +236,17 @@ def locked_place(output: Path, place: Path, *, stays: bool = False) -> Iterator[
                 raise BiomedError(
                     f"{output}: another process is writing it; wait, or name another output"
                 ) from None
-            stack.callback(_release, lock)
+            stack.callback(lock.release)
+            # While held: a waiting process notices that the file is gone, and makes a new one.
+            stack.callback(_remove_file, beside.lock)
             if not stays and not place.exists():
                 restore_output(place, beside)
         yield beside
 
 
-def _release(lock: BaseFileLock) -> None:
-    # Deleted while held: a waiting process notices that the file is gone, and creates a new one.
+def _remove_file(path: Path) -> None:
     with suppress(OSError):
-        Path(lock.lock_file).unlink(missing_ok=True)
-    lock.release()
+        path.unlink()
 
 
 def _make_folders(folder: Path) -> list[Path]:
@@ -232,45 +266,6 @@ def remove_empty(folders: list[Path]) -> None:
     with suppress(OSError):
         for folder in folders:
             folder.rmdir()
-
-
-class TemporaryNames:
-    """Temporary names next to an output, or in an output that cannot be renamed."""
-
-    def __init__(self, folder: Path, name: str):
-        self.folder = folder
-        self._name = f".{name[:NAME_LENGTH]}"
-
-    @property
-    def lock(self) -> Path:
-        return self.folder / f"{self._name}.lock"
-
-    def fresh(self, kind: str) -> Path:
-        """A new random name."""
-        return self.folder / f"{self._name}.{secrets.token_hex(4)}.{kind}"
-
-    def leftovers(self, *kinds: str) -> list[Path]:
-        """Temporary files and directories of other processes, the newest first."""
-        pattern = re.compile(rf"{re.escape(self._name)}\.[0-9a-f]{{8}}\.({'|'.join(kinds)})")
-        found = []
-        for entry in os.scandir(self.folder):
-            if pattern.fullmatch(entry.name):
-                with suppress(FileNotFoundError):  # of a process that is still alive
-                    found.append((entry.stat().st_mtime, Path(entry.path)))
-        return [path for _, path in sorted(found, reverse=True)]
-
-    def remove_leftovers(self) -> None:
-        """Delete temporary files and directories, with a warning if this fails."""
-        for path in self.leftovers("partial", "old"):
-            try:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-            except FileNotFoundError:
-                pass
-            except OSError as error:
-                print(
-                    f"⚠ {path}: the old output could not be deleted ({error.strerror}); delete it",
-                    file=sys.stderr,
-                )
 
 
 @contextmanager

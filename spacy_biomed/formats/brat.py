@@ -20,7 +20,7 @@ from .documents import (
     parse_offset,
     read_text,
 )
-from .findings import AnnotatedShard, DocumentNames, FoundMention, list_mentions
+from .findings import AnnotatedShard, FoundMention, list_mentions, name_file
 from .registry import Format
 from .repairs import keep_sound, leaving_out, locate
 from .spelling import reads_as
@@ -281,9 +281,10 @@ def write_brat(shard: AnnotatedShard) -> dict[str, bytes]:
 
     Entities and answers have a note with their confidence and attributes as JSON. Relations follow.
     """
-    files, names = {}, DocumentNames()
+    files: dict[str, bytes] = {}
+    taken: set[str] = set()
     for number, item, doc, found in shard.documents:
-        name = names.find(number, item.id)
+        name = name_file(number, item.id, taken)
         files[f"{name}.txt"] = doc.text.encode()
         files[f"{name}.ann"] = "".join(_standoff(doc.text, found)).encode()
     return files

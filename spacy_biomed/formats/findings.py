@@ -284,22 +284,17 @@ def _list_attributes(span: Row) -> dict[str, str]:
     return {**span.get("attributes", {}), **section, **assertions}
 
 
-class DocumentNames:
-    """Gives each document of a folder a file name that is safe, visible and different."""
+def name_file(document: int, id: str, taken: set[str]) -> str:
+    """A name for a document's file that is safe, visible and, also in another case, not taken.
 
-    def __init__(self) -> None:
-        self._names: set[str] = set()
-
-    def find(self, document: int, id: str) -> str:
-        """A name, which no document before has, also in another case.
-
-        Args:
-            document: number of the document in the input, for a name that is taken or too long.
-            id: of the document.
-        """
-        name = quote(id, safe=" ,;=@()[]+")
-        name = f"%2E{name[1:]}" if name.startswith(".") else name
-        if len(name) > _LONGEST_NAME or name.lower() in self._names:
-            name = f"{name[:_LONGEST_NAME]}-{document}"
-        self._names.add(name.lower())
-        return name
+    Args:
+        document: number of the document in the input, for a name that is taken or too long.
+        id: of the document.
+        taken: names in lower case, to which the new one is added.
+    """
+    name = quote(id, safe=" ,;=@()[]+")
+    name = f"%2E{name[1:]}" if name.startswith(".") else name
+    if len(name) > _LONGEST_NAME or name.lower() in taken:
+        name = f"{name[:_LONGEST_NAME]}-{document}"
+    taken.add(name.lower())
+    return name

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..errors import BiomedError, escape, install_command, quote
 from .archives import PackedFile, list_packed_files
 from .documents import BYTE_ORDER_MARK, Document, Mention, Relation, decode
-from .findings import AnnotatedDocument, AnnotatedShard, DocumentNames, list_mentions
+from .findings import AnnotatedDocument, AnnotatedShard, list_mentions, name_file
 from .json_fields import parse_json
 from .registry import Format
 from .repairs import NOT_ANNOTATED, keep_sound, leaving_out, locate, note
@@ -343,10 +343,10 @@ def write_inception(shard: AnnotatedShard) -> dict[str, bytes]:
     tokens, so that mentions begin and end at one. Characters that XML does not have become spaces,
     so offsets stay the same.
     """
-    types, names = _create_types(), DocumentNames()
+    types, taken = _create_types(), set[str]()
     files = {"TypeSystem.xml": types.to_xml().encode()}
     for document in shard.documents:
-        name = names.find(document.number, document.item.id)
+        name = name_file(document.number, document.item.id, taken)
         files[f"{name}.xmi"] = _create_cas(document, types).to_xmi().encode()
     return files
 

@@ -77,7 +77,7 @@ class PartReport:
 
     def count(self, document: Document, doc: Doc, annotated: Annotated) -> None:
         """Count a document, and the annotations that its `Doc` got."""
-        mentions, answers, lost_relations = annotated
+        mentions, answers = annotated.mentions, annotated.answers
         self.documents += 1
         self.tokens += len(doc)
         self.pairs += document.pair is not None
@@ -89,7 +89,7 @@ class PartReport:
         self.discontinuous += len(mentions.discontinuous)
         self.uncertain += len(document.uncertain)
         _add(self.relations, (relation.label for relation in document.relations or ()))
-        self.lost_relations += len(lost_relations)
+        self.lost_relations += len(annotated.lost_relations)
         self.several_relations += count_several(doc._.relations)
         self.answers += len(answers.mentions)
         self.unaligned_answers += len(answers.unaligned)

@@ -175,9 +175,13 @@ def create_doc(nlp: Language, document: Document) -> Doc:
     return doc
 
 
-# How the annotations of a document were aligned with tokens: the mentions, the answers, and the
-# relations without spans.
-Annotated = tuple[Placement, Placement, list[Relation]]
+@dataclass(slots=True)
+class Annotated:
+    """How the annotations of a document were aligned with tokens."""
+
+    mentions: Placement
+    answers: Placement
+    lost_relations: list[Relation]
 
 
 def annotate(
@@ -207,7 +211,7 @@ def annotate(
     if document.relations is not None and _marks_arguments(document):
         arguments = place_mentions(doc, document.mentions or (), flat=False)
         doc._.relations, lost = place_relations(document, arguments.placed)
-        return Placement(), answers, lost
+        return Annotated(Placement(), answers, lost)
     flat = spans_key is None
     mentions = place_mentions(doc, document.mentions or (), flat=flat, identifier=identifier)
     if document.mentions is not None:
@@ -222,7 +226,7 @@ def annotate(
         set_unaligned(doc, mentions.unaligned)
         set_scope(doc, _scope(document), spans_key)
     doc._.relations, lost = place_relations(document, mentions.placed)
-    return mentions, answers, lost
+    return Annotated(mentions, answers, lost)
 
 
 def _scope(document: Document) -> AnnotationScope:

@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.files import open_binary
-from spacy_biomed.files.decompression import LINE_VARIABLE, RATIO_VARIABLE
+from spacy_biomed.files.compression import LINE_VARIABLE, RATIO_VARIABLE
 from spacy_biomed.formats.spacy_docs import read_doc_bin
 from spacy_biomed.language_models.text_sources import read_documents
 

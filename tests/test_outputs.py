@@ -12,17 +12,15 @@ from pathlib import Path
 import pytest
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.files import outputs, working_directories
+from spacy_biomed.files import outputs
 from spacy_biomed.files.output_places import MARKER, check_output
 from spacy_biomed.files.outputs import (
+    claim_directory,
     finish_replacing,
     record_file,
     remove_directory,
     replacing_directory,
     replacing_file,
-)
-from spacy_biomed.files.working_directories import (
-    claim_directory,
     scratch_directory,
     working_directory,
 )
@@ -486,7 +484,7 @@ def test_a_working_directory_whose_marker_could_not_be_written_is_still_the_comm
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr(working_directories, "write_marker", fail)
+        patch.setattr(outputs, "write_marker", fail)
         with pytest.raises(BiomedError), working_directory(work, COMMAND):
             pass
     assert os.listdir(tmp_path) == []

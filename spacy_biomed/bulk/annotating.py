@@ -18,9 +18,9 @@ from ..encoders.batching.concurrency import default_threads
 from ..errors import BiomedError
 from ..files.digests import hash_file
 from ..files.output_places import check_replaceable
+from ..files.outputs import working_directory, write_part
 from ..files.sources import Shard
-from ..files.working_directories import working_directory, write_part
-from ..formats.label_meanings import read_meanings
+from ..formats.fhir import read_meanings
 from ..formats.registry import check_columns, find_output, get_format
 from ..pipeline.ner.calibrating import list_uncalibrated
 from ..settings.environment import setting_variable

@@ -24,9 +24,8 @@ from spacy.language import Language
 from ..errors import BiomedError
 from ..files.compression import reading
 from ..files.digests import digest_files, hash_file
-from ..files.outputs import append_text
+from ..files.outputs import ERRORS, FINISHED, MANIFEST, append_text, write_part
 from ..files.sources import Part, Shard, plan_shards
-from ..files.working_directories import ERRORS, FINISHED, MANIFEST, write_part
 
 _FORMAT = 2
 _PACKAGES = ("spacy-biomed", "spacy", "thinc", "onnxruntime", "openvino", "torch", "pyarrow")

@@ -16,8 +16,8 @@ from spacy.tokens import Doc
 
 from ..annotations.document_keys import DOCUMENT_ID
 from ..errors import DamagedPipelineError
+from ..files.outputs import write_part, write_part_folder
 from ..files.sources import Item, Part, Shard, printable
-from ..files.working_directories import write_part, write_part_folder
 from ..formats.findings import AnnotatedDocument, AnnotatedShard, Layers, describe, find_layers
 from ..formats.registry import Format
 from ..pipeline.mention_layer import keep_confident

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from ..files.working_directories import working_directory
+from ..files.outputs import working_directory
 from ._shared.bad_input import explaining_interruption, importing_extra
 from ._shared.overrides import parse_overrides
 from ._shared.training_options import CORPORA_DIR, STUDY

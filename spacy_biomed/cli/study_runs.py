@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from ..errors import BiomedError
-from ..files.working_directories import working_directory
+from ..files.outputs import working_directory
 from ._shared.bad_input import explaining_interruption, importing_extra
 from ._shared.display import showing_runs
 from ._shared.overrides import parse_overrides

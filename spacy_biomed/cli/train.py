@@ -50,8 +50,7 @@ def train(
     """
     from ..pipeline.pipeline_loading import import_code
     from ..settings.config_errors import explaining_config_errors
-    from ..settings.ranges import check_values
-    from ..settings.unknown_settings import check_settings, find_unknown
+    from ..settings.unchecked_settings import check_settings, check_values, find_unknown
     from ..training.config import check_sections, read_config
 
     overrides = parse_overrides(context)

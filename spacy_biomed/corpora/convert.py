@@ -5,8 +5,6 @@ documents into parts (`splits`), choose labels, cut documents into units (`units
 annotations on tokens (`gold`), write, and report (`conversion_report`).
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The corpora that the package knows by name, read from `corpus_catalogue.json`."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import re
@@ -144,7 +142,6 @@ def _normalise(name: str) -> str:
 
 @cache
 def _by_name() -> dict[str, CorpusEntry]:
-    """Map every normalised name and alias to its entry."""
     return {
         _normalise(name): entry for entry in all_corpora() for name in (entry.name, *entry.aliases)
     }

@@ -4,8 +4,6 @@ the zip file that its authors publish, while it is read.
 Only the files of the corpus are fetched, from one commit, by the command `git`.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile
@@ -15,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from ..errors import BiomedError, escape
 from ..files.digests import digest_files, hash_file
-from ..files.working_directories import scratch_directory
+from ..files.outputs import scratch_directory
 from ..formats.archives import list_packed_files
 from .corpus_catalogue import CorpusEntry
 

@@ -1,7 +1,5 @@
 """From a reader's `Document` to a spaCy `Doc`: annotations are aligned with tokens."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

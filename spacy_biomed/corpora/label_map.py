@@ -3,8 +3,6 @@
 Only some are kept, for example, in studies of BC5CDR with only chemicals or only diseases.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain

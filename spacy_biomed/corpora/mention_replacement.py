@@ -1,7 +1,5 @@
 """More training text from the same annotations: mentions replaced by other terms of the label."""
 
-from __future__ import annotations
-
 import random
 import re
 from bisect import bisect_left

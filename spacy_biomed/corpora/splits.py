@@ -1,16 +1,14 @@
 """The parts of a corpus: found by the names of files, drawn at random, and freed of repeats."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
+from ..annotations.document_keys import split_id
 from ..errors import BiomedError, quote
 from ..formats.documents import Document
-from ..formats.questions import group_questions
 
 Paths = Mapping[str, Sequence[Path | str]]
 
@@ -109,7 +107,7 @@ def split_documents(
         shares: the share of all documents, or of all such groups, that each part gets. A part gets
             at least one group if there are enough for train to have one too.
     """
-    order = group_questions(documents)
+    order = _group_questions(documents)
     total = len(order)
     random.Random(seed).shuffle(order)
     drawn: dict[str, list[list[int]]] = {}
@@ -120,6 +118,41 @@ def split_documents(
         part: [documents[index] for index in sorted(chain.from_iterable(groups))]
         for part, groups in {"train": order, **drawn}.items()
     }
+
+
+def _group_questions(documents: Sequence[Document]) -> list[list[int]]:
+    """Group questions on the same context, contexts of the same question, and parts of one text.
+
+    Returns:
+        the numbers of the documents of each group, in the order of the groups' first documents. A
+        whole text without answers is a separate group.
+    """
+    earliest = list(range(len(documents)))  # a forest: each points to an earlier one in its group
+
+    def find(index: int) -> int:
+        while earliest[index] != index:
+            index = earliest[index]
+        return index
+
+    first: dict[tuple[str, str], int] = {}
+    for index, document in enumerate(documents):
+        for key in _group_keys(document):
+            roots = sorted((find(index), find(first.setdefault(key, index))))
+            earliest[roots[1]] = roots[0]
+    groups: dict[int, list[int]] = {}
+    for index in range(len(documents)):
+        groups.setdefault(find(index), []).append(index)
+    return list(groups.values())
+
+
+def _group_keys(document: Document) -> list[tuple[str, str]]:
+    """What documents of a group may share: the whole text, the question's id, and the context."""
+    if document.part_of is not None:
+        return [("text", document.part_of)]
+    if document.pair is None or document.answers is None:
+        return []
+    start, end = document.pair[1]
+    return [("question", split_id(document.id)), ("context", document.text[start:end])]
 
 
 def drop_repeats(parts: dict[str, list[Document]]) -> dict[str, int]:

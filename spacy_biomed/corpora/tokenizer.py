@@ -1,7 +1,5 @@
 """The tokenizer: words and single signs, so that mentions start and end at token boundaries."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Documents cut into what a paper trains on: sentences, or a text for each pair of mentions."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations

@@ -13,7 +13,7 @@ from spacy.tokens import Doc
 
 from ..annotations.document_keys import get_unaligned, locate_span
 from ..errors import BiomedError
-from ..formats.text_search import fold_case
+from ..formats.spelling import fold_case
 from ..pipeline.deidentification_scores import DeidentificationScores
 from ..pipeline.deidentify import BiomedDeidentifier
 from ..pipeline.mention_layer import GoldLayer

@@ -8,8 +8,6 @@ collection:                           documents of BioC.
 OAI-PMH:                              records of OAI, in JATS or Dublin Core.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Callable, Collection, Iterator
@@ -19,7 +17,7 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from ..errors import BiomedError, escape, quote
-from .decompression import LINE_VARIABLE, max_line
+from .compression import LINE_VARIABLE, max_line
 
 _BLOCK = 2**16
 _DEEPEST = 500

@@ -1,7 +1,5 @@
 """SHA-256 of files and folders."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import chain

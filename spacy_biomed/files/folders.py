@@ -1,7 +1,5 @@
 """Find the files of a folder, and name whatever in it cannot be read."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable

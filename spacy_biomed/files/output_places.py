@@ -1,28 +1,85 @@
-"""Where a command may write: locks, and markers of what a command has written.
+"""Where a command may write: locks, temporary names, and markers of what a command has written.
 
 An output directory has a marker, the file `.spacy-biomed.json`, with the command that made it, its
 sources, and the files it wrote. A directory is replaced only if it has a marker of the same command
 and no other files.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os
+import re
+import secrets
+import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import BiomedError
-from .temporary_names import IN_PLACE, SYSTEM_FILES, TEMPORARY, TemporaryNames, flush_names
-from .write_errors import explaining_errors
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
 
 MARKER = ".spacy-biomed.json"
+# Files of file managers and file systems, which are ignored.
+SYSTEM_FILES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini", "lost+found"})
+# Prefix of temporary names in a directory that cannot be renamed.
+IN_PLACE = "spacy-biomed"
+# Temporary names, of running or killed processes: see `TemporaryNames`.
+TEMPORARY = re.compile(r"\..+\.(lock|[0-9a-f]{8}\.(partial|old))")
+NAME_LENGTH = 200  # a file name usually has at most 255 bytes
+# Errors of writing that may have no file name.
+_OF_WRITING = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG, errno.EBUSY, errno.ENXIO}
+)
+# The same errors in messages of safetensors, SQLite, PyTorch and others.
+_IN_OTHER_WORDS = {
+    errno.ENOSPC: re.compile(r"no space left|disk (?:is )?full|os error 28\b|storagefull", re.I),
+    errno.EDQUOT: re.compile(r"quota|os error 122\b", re.I),
+    errno.EFBIG: re.compile(r"file too large|os error 27\b", re.I),
+    errno.EROFS: re.compile(r"read-only file system|os error 30\b", re.I),
+    errno.EIO: re.compile(
+        r"disk i/o error|input/output error|os error 5\b|file write failed|failed writing", re.I
+    ),
+}
+
+
+class TemporaryNames:
+    """Temporary names next to an output, or in an output that cannot be renamed."""
+
+    def __init__(self, folder: Path, name: str):
+        self.folder = folder
+        self._name = f".{name[:NAME_LENGTH]}"
+
+    @property
+    def lock(self) -> Path:
+        return self.folder / f"{self._name}.lock"
+
+    def fresh(self, kind: str) -> Path:
+        """A new random name."""
+        return self.folder / f"{self._name}.{secrets.token_hex(4)}.{kind}"
+
+    def leftovers(self, *kinds: str) -> list[Path]:
+        """Temporary files and directories of other processes, the newest first."""
+        pattern = re.compile(rf"{re.escape(self._name)}\.[0-9a-f]{{8}}\.({'|'.join(kinds)})")
+        found = []
+        for entry in os.scandir(self.folder):
+            if pattern.fullmatch(entry.name):
+                with suppress(FileNotFoundError):  # of a process that is still alive
+                    found.append((entry.stat().st_mtime, Path(entry.path)))
+        return [path for _, path in sorted(found, reverse=True)]
+
+    def remove_leftovers(self) -> None:
+        """Delete temporary files and directories, with a warning if this fails."""
+        for path in self.leftovers("partial", "old"):
+            try:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                print(
+                    f"⚠ {path}: the old output could not be deleted ({error.strerror}); delete it",
+                    file=sys.stderr,
+                )
 
 
 def check_output(output: Path, sources: Iterable[Path | str]) -> None:
@@ -179,17 +236,17 @@ def locked_place(output: Path, place: Path, *, stays: bool = False) -> Iterator[
                 raise BiomedError(
                     f"{output}: another process is writing it; wait, or name another output"
                 ) from None
-            stack.callback(_release, lock)
+            stack.callback(lock.release)
+            # While held: a waiting process notices that the file is gone, and makes a new one.
+            stack.callback(_remove_file, beside.lock)
             if not stays and not place.exists():
                 restore_output(place, beside)
         yield beside
 
 
-def _release(lock: BaseFileLock) -> None:
-    # Deleted while held: a waiting process notices that the file is gone, and creates a new one.
+def _remove_file(path: Path) -> None:
     with suppress(OSError):
-        Path(lock.lock_file).unlink(missing_ok=True)
-    lock.release()
+        path.unlink()
 
 
 def _make_folders(folder: Path) -> list[Path]:
@@ -209,3 +266,105 @@ def remove_empty(folders: list[Path]) -> None:
     with suppress(OSError):
         for folder in folders:
             folder.rmdir()
+
+
+@contextmanager
+def discarding(partial: Path) -> Iterator[None]:
+    """Delete an incomplete output if the context ends with an exception."""
+    try:
+        yield
+    except BaseException:
+        if partial.is_dir():
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            partial.unlink(missing_ok=True)
+        raise
+
+
+def flush_tree(directory: Path) -> None:
+    """Flush all files below a directory, and the entries of its folders, to disk."""
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            flush_file(Path(folder, name))
+        flush_names(Path(folder))
+
+
+def flush_file(file: Path) -> None:
+    """Flush a file to disk."""
+    if file.is_symlink():
+        return
+    with file.open("rb+" if os.name == "nt" else "rb") as stream:
+        try:
+            os.fsync(stream.fileno())
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems without support
+                raise
+
+
+def flush_names(folder: Path) -> None:
+    """Flush the entries of a folder to disk, if the system supports it."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def explaining_errors(output: Path) -> Iterator[None]:
+    """Convert errors of writing an output to a one-line message.
+
+    Errors of files that are read meanwhile are not converted.
+    """
+    try:
+        yield
+    except BiomedError:
+        raise
+    except Exception as error:
+        reason = _find_reason(error, output)
+        if reason is None:
+            raise
+        raise BiomedError(
+            f"{output}: cannot be written ({reason}); nothing was changed: fix this, or name "
+            "another place"
+        ) from error
+
+
+@contextmanager
+def keeping_output(output: Path, partial: Path, *, in_place: bool = False) -> Iterator[None]:
+    """If a finished output cannot be put in its place, keep it and name its temporary path."""
+    try:
+        yield
+    except OSError as error:
+        if in_place:
+            left = f"some of its files are new, the others are in {partial}: run the command again"
+        else:
+            left = f"it is as it was, and the new one is complete in {partial}: move it there"
+        raise BiomedError(f"{output}: cannot be replaced ({error.strerror}); {left}") from error
+
+
+def _find_reason(error: Exception, output: Path) -> str | None:
+    """The reason why an output cannot be written; None if the error has another cause."""
+    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
+        # From `shutil.copytree`: a message for each file.
+        for _, target, words in error.args[0]:
+            found = re.match(r"\[Errno \d+\] (.+?): ", words)
+            if found and str(target) in words:
+                return found[1]
+    if isinstance(error, OSError) and _is_of_writing(error, output):
+        return error.strerror or str(error)
+    for number, words in _IN_OTHER_WORDS.items():
+        if words.search(str(error)):
+            return os.strerror(number)
+    return None
+
+
+def _is_of_writing(error: OSError, output: Path) -> bool:
+    if not isinstance(error.filename, str | os.PathLike):
+        return error.errno in _OF_WRITING
+    path, place = Path(error.filename).absolute(), output.absolute()
+    beside = path.is_relative_to(place.parent) and f".{place.name[:NAME_LENGTH]}." in str(path)
+    # Files of a working directory have temporary names without their own (`write_part`).
+    beside = beside or (path.parent == place.parent and bool(TEMPORARY.fullmatch(path.name)))
+    return beside or path.is_relative_to(place) or place.is_relative_to(path)

@@ -1,4 +1,4 @@
-"""Read Parquet files row by row, with constant memory."""
+"""Read Parquet files row by row, with constant memory; and tables as files of Parquet."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import BiomedError
-from .compression import require_pyarrow
-from .decompression import check_ratio
+from .compression import check_ratio, require_pyarrow
 from .records import check_names
 
 if TYPE_CHECKING:
-    from pyarrow import Scalar
+    from pyarrow import Scalar, Table
     from pyarrow.parquet import ParquetFile
 
 # Rows to read at a time.
@@ -63,6 +62,16 @@ def read_rows(path: Path, names: Sequence[str], first: int = 0) -> Iterator[dict
                 number += 1
         if number < file.metadata.num_rows:
             raise BiomedError(f"{path}: {number} rows and not {file.metadata.num_rows}; damaged")
+
+
+def pack_table(table: Table) -> bytes:
+    """The content of a file with a table, compressed with zstd."""
+    import pyarrow
+    from pyarrow.parquet import write_table
+
+    buffer = pyarrow.BufferOutputStream()
+    write_table(table, buffer, compression="zstd")
+    return buffer.getvalue().to_pybytes()
 
 
 @contextmanager

@@ -16,8 +16,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
 from ..errors import BiomedError, escape, quote
-from .compression import COMPRESSED_ENDINGS, open_binary, strip_compression
-from .decompression import LINE_VARIABLE, max_line
+from .compression import (
+    COMPRESSED_ENDINGS,
+    LINE_VARIABLE,
+    max_line,
+    open_binary,
+    strip_compression,
+)
 
 _BLOCK = 1 << 20
 _BYTE_ORDER_MARK = "\ufeff"

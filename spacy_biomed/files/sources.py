@@ -4,8 +4,6 @@ Bulk annotation reads numbered rows of parts (`find_parts`), de-identification c
 cleaning, pretraining and benchmarks read the records of files one after the other.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys
@@ -24,11 +22,11 @@ from .compression import (
     COMPRESSED_ENDINGS,
     DAMAGE,
     cannot_read,
+    max_line,
     open_binary,
     reading,
     strip_compression,
 )
-from .decompression import max_line
 from .digests import hash_file, hash_pieces
 from .folders import FoundFile, find_files
 from .parquet import read_rows, read_shape
@@ -558,15 +556,11 @@ def _open_folder(path: Path, how: Reading, kinds: Mapping[str, type[Part]]) -> l
 
 def _leave_out_hidden(found: list[FoundFile], kinds: Mapping[str, type[Part]]) -> list[FoundFile]:
     """Leave out the files beside tables whose names begin with "_": other programs' marks."""
-    hidden = [any(part.startswith("_") for part in Path(name).parts) for name, _ in found]
-    texts = [find_kind(name, kinds) in TEXTS for name, _ in found]
-    files = list(zip(found, hidden, texts, strict=True))
-    has_tables = any(not (one.error or is_hidden or is_note) for one, is_hidden, is_note in files)
-    return [
-        one
-        for one, is_hidden, is_note in files
-        if one.error or not is_hidden or (is_note and not has_tables)
-    ]
+    files = [one for one in found if not one.error]
+    hidden = {one for one in files if any(part[0] == "_" for part in Path(one.name).parts)}
+    texts = {one for one in files if find_kind(one.name, kinds) in TEXTS}
+    has_tables = not hidden.union(texts).issuperset(files)
+    return [one for one in found if one not in (hidden if has_tables else hidden - texts)]
 
 
 def plan_shards(parts: Iterable[Part], size: int) -> list[Shard]:

@@ -10,6 +10,7 @@ from .documents import (
     Relation,
     check_mention,
     create_pair,
+    create_question,
     join_fragments,
     list_files,
     parse_offset,
@@ -30,7 +31,6 @@ from .nli import read_nli
 from .omop import write_omop
 from .prodigy import write_prodigy
 from .pubtator import read_pubtator, write_pubtator
-from .questions import create_question
 from .registry import Format, list_formats, list_outputs, read_documents
 from .repairs import Change, ChangeLog, keeping_log, leaving_out, locate
 from .share_clef import read_share_clef

@@ -1,7 +1,5 @@
 """Files in folders and in zip files, also zip files in zip files."""
 
-from __future__ import annotations
-
 import io
 import lzma
 import struct
@@ -13,7 +11,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from ..errors import BiomedError, escape, quote
-from ..files.decompression import check_ratio
+from ..files.compression import check_ratio
 from .repairs import leaving_out
 
 _ZIP = ".zip"

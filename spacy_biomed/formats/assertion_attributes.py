@@ -1,7 +1,5 @@
 """What files say of mentions, by attributes of many names or by the scopes of cues."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from unicodedata import normalize

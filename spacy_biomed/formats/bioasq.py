@@ -1,15 +1,12 @@
 """The JSON of BioASQ's task b: biomedical questions with snippets of abstracts that answer them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..errors import BiomedError, quote
-from .documents import Document, list_files
+from .documents import Document, create_question, list_files
 from .json_fields import get_field, read_json
-from .questions import create_question
 from .repairs import leaving_out
 
 FACTOID = "factoid"
@@ -61,11 +58,7 @@ def _read_factoid(record: dict[str, object], where: str) -> Iterator[Document]:
 
 
 def _flatten(exact_answer: object, where: str, depth: int = 2) -> Iterator[str]:
-    """Yield every string of an `exact_answer`.
-
-    Args:
-        depth: how deeply lists may be nested.
-    """
+    """Yield every string of an `exact_answer`, whose lists may be nested so deeply."""
     if isinstance(exact_answer, list) and depth:
         for item in exact_answer:
             yield from _flatten(item, where, depth - 1)

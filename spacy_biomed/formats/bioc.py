@@ -1,7 +1,5 @@
 """BioC (Comeau et al. 2013) as XML or JSON: collections of documents of passages."""
 
-from __future__ import annotations
-
 import json
 import re
 from bisect import bisect_left

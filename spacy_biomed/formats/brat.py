@@ -1,7 +1,5 @@
 """brat's standoff format: a `.txt` file and an `.ann` file (or `.a1`, `.a2`) of the same name."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata
@@ -22,10 +20,9 @@ from .documents import (
     parse_offset,
     read_text,
 )
-from .findings import AnnotatedShard
-from .mentions import DocumentNames, FoundMention, list_mentions
+from .findings import AnnotatedShard, FoundMention, list_mentions, name_file
 from .registry import Format
-from .repairs import leaving_out, locate
+from .repairs import keep_sound, leaving_out, locate
 from .spelling import reads_as
 
 ANNOTATIONS = ".ann"
@@ -140,8 +137,8 @@ class _Line:
 
 
 def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document:
-    parsed = [line for where, text in lines for line in _parse_line(where, text)]
-    entities = [entity for line in parsed if line.kind == "T" for entity in _parse_entity(line)]
+    parsed = list(keep_sound(lambda placed: _Line(*placed), lines))
+    entities = list(keep_sound(_parse_entity, (line for line in parsed if line.kind == "T")))
     # A text may be empty if nothing is annotated in it.
     content = read_text(text_path, encoding, may_be_empty=not lines)
     text, shift = _align_text(content, entities)
@@ -172,22 +169,16 @@ def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document
     )
 
 
-def _parse_line(where: str, text: str) -> Iterator[_Line]:
-    with leaving_out():
-        yield _Line(where, text)
-
-
-def _parse_entity(line: _Line) -> Iterator[tuple[_Line, Mention, str]]:
-    with leaving_out():
-        match = _MENTION.fullmatch(line.fields[0])
-        if match is None or len(line.fields) < 2:
-            raise line.malformed()
-        label, offsets = match.groups()
-        fragments = tuple(
-            (parse_offset(start), parse_offset(end))
-            for start, end in (pair.split() for pair in offsets.split(";"))
-        )
-        yield line, Mention(label, fragments, line.id), "\t".join(line.fields[1:])
+def _parse_entity(line: _Line) -> tuple[_Line, Mention, str]:
+    match = _MENTION.fullmatch(line.fields[0])
+    if match is None or len(line.fields) < 2:
+        raise line.malformed()
+    label, offsets = match.groups()
+    fragments = tuple(
+        (parse_offset(start), parse_offset(end))
+        for start, end in (pair.split() for pair in offsets.split(";"))
+    )
+    return line, Mention(label, fragments, line.id), "\t".join(line.fields[1:])
 
 
 def _align_text(text: str, entities: list[tuple[_Line, Mention, str]]) -> tuple[str, int]:
@@ -215,15 +206,15 @@ def _align_text(text: str, entities: list[tuple[_Line, Mention, str]]) -> tuple[
 
 def _find_triggers(lines: list[_Line], mentions: dict[str, Mention]) -> dict[str, Mention]:
     """Map each event's id to the entity that is its trigger, or its first argument."""
-    triggers = {}
-    for line in lines:
-        with leaving_out():
-            if line.kind == "E":
-                named = [part for part in line.fields[0].split() if ":" in part]
-                trigger = named[0].partition(":")[2] if named else ""
-                if not trigger:
-                    raise line.malformed()
-                triggers[line.id] = trigger
+
+    def find_trigger(line: _Line) -> tuple[str, str]:
+        named = [part for part in line.fields[0].split() if ":" in part]
+        trigger = named[0].partition(":")[2] if named else ""
+        if not trigger:
+            raise line.malformed()
+        return line.id, trigger
+
+    triggers = dict(keep_sound(find_trigger, (line for line in lines if line.kind == "E")))
     return {id: mentions[trigger] for id, trigger in triggers.items() if trigger in mentions}
 
 
@@ -290,9 +281,10 @@ def write_brat(shard: AnnotatedShard) -> dict[str, bytes]:
 
     Entities and answers have a note with their confidence and attributes as JSON. Relations follow.
     """
-    files, names = {}, DocumentNames()
+    files: dict[str, bytes] = {}
+    taken: set[str] = set()
     for number, item, doc, found in shard.documents:
-        name = names.find(number, item.id)
+        name = name_file(number, item.id, taken)
         files[f"{name}.txt"] = doc.text.encode()
         files[f"{name}.ann"] = "".join(_standoff(doc.text, found)).encode()
     return files

@@ -1,7 +1,5 @@
 """ChemProt (BioCreative VI track 5) as its organisers publish it: three `.tsv` files per part."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,7 +63,9 @@ def _read_part(path: Path, encoding: str) -> list[Document]:
         with leaving_out():
             document = _find(documents, id, where)
             head, tail = _parse_arguments(arguments, known[id], where)
-            if _is_evaluated(evaluated, where):
+            if evaluated.strip() not in ("Y", "N"):
+                raise BiomedError(f"{where}: {quote(evaluated)} in the third column; write Y or N")
+            if evaluated.strip() == "Y":
                 document.relations.append(Relation(group, head, tail))
     return list(documents.values())
 
@@ -99,9 +99,3 @@ def _parse_arguments(arguments: list[str], known: set[str], where: str) -> list[
             )
         ids.append(id)
     return ids
-
-
-def _is_evaluated(flag: str, where: str) -> bool:
-    if flag.strip() not in ("Y", "N"):
-        raise BiomedError(f"{where}: {quote(flag)} in the third column; write Y or N")
-    return flag.strip() == "Y"

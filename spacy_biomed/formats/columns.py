@@ -1,7 +1,5 @@
 """Column files: a line for each token and its tag, blank lines between sentences (CoNLL style)."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,14 +1,13 @@
 """The DDI corpus (Herrero-Zazo et al. 2013): an XML file per document, a tag per sentence."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from ..errors import BiomedError, escape, quote
 from .documents import Document, Mention, Relation, join_fragments, list_files, parse_offset
-from .repairs import leaving_out, locate
+from .repairs import keep_sound, leaving_out, locate
 from .xml_elements import Element, read_xml
 
 # The guidelines' type of an interaction that is not described further.
@@ -52,12 +51,13 @@ def _create_document(root: Element) -> Document:
         offsets = document.append(stripped)
         document.sentences.append(offsets)
         shift = offsets[0] - text.index(stripped)
-        mentions: list[Mention] = []
-        for entity in sentence.find("entity"):
-            with leaving_out():
-                mentions.append(_create_mention(entity, text))
+        entities = sentence.find("entity")
+        mentions = list(keep_sound(partial(_create_mention, text=text), entities))
         document.mentions.extend(mention.move(shift) for mention in mentions)
-        document.relations.extend(_create_relations(sentence, mentions))
+        known = {mention.id for mention in mentions}
+        pairs = [one for one in sentence.children if one.name in (PAIR, INTERACTION)]
+        relations = keep_sound(partial(_create_relation, known=known), pairs)
+        document.relations.extend(filter(None, relations))
     return document
 
 
@@ -78,24 +78,16 @@ def _create_mention(entity: Element, text: str) -> Mention:
     return join_fragments(text, mention, entity.where)
 
 
-def _create_relations(sentence: Element, mentions: list[Mention]) -> Iterator[Relation]:
-    known = {mention.id for mention in mentions}
-    for pair in sentence.children:
-        if pair.name in (PAIR, INTERACTION):
-            with leaving_out():
-                yield from _create_relation(pair, known)
-
-
-def _create_relation(pair: Element, known: set[str]) -> Iterator[Relation]:
+def _create_relation(pair: Element, known: set[str]) -> Relation | None:
+    """Create the relation of a pair; None if it does not interact."""
     head, tail, interacts = pair.get("e1"), pair.get("e2"), _interacts(pair)
     for id in (head, tail):
         if id not in known:
             raise BiomedError(
                 f"{pair.where}: there is no entity {quote(id)} in this sentence; correct the id"
             )
-    if interacts:
-        label = pair.attributes.get("type") or UNSPECIFIED
-        yield Relation(label, head, tail, pair.attributes.get("id", ""))
+    label = pair.attributes.get("type") or UNSPECIFIED
+    return Relation(label, head, tail, pair.attributes.get("id", "")) if interacts else None
 
 
 def _interacts(pair: Element) -> bool:

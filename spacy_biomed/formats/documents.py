@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..annotations.document_keys import split_ids
+from ..annotations.document_keys import ANSWER_KEY, split_ids
 from ..annotations.pairs import join_pair
 from ..errors import BiomedError, quote
 from ..files import folders
 from ..files.compression import COMPRESSED_ENDINGS
+from ..files.outputs import RUN_FILES
 from ..files.records import CR_ALONE, check_text
-from ..files.working_directories import RUN_FILES
 
 Offsets = tuple[int, int]
 
@@ -166,11 +166,40 @@ def create_pair(
             raise BiomedError(
                 f"{where}: the {name} text of the pair is empty; write it, or remove the pair"
             )
+    return replace(_join_texts(id, first, second, where), cats=cats)
+
+
+def create_question(
+    id: str,
+    question: str,
+    context: str,
+    answers: Iterable[Offsets] | None,
+    where: str,
+) -> Document:
+    """Create the document of a question and its context.
+
+    Args:
+        answers: (start, end) of each answer in the context; None if answers are not annotated.
+        where: file and place, for messages.
+
+    Raises:
+        BiomedError: if a text contains the separator of pairs.
+    """
+    document = _join_texts(id, question, context, where)
+    if answers is not None:
+        shift = len(document.text) - len(context)
+        document.answers = [
+            Mention(ANSWER_KEY, (span,)).move(shift) for span in sorted(set(answers))
+        ]
+    return document
+
+
+def _join_texts(id: str, first: str, second: str, where: str) -> Document:
     try:
         text, pair = join_pair(first, second)
     except BiomedError as error:
         raise BiomedError(f"{where}: {error}") from None
-    return Document(id=id, text=text, cats=cats, pair=pair, source=where)
+    return Document(id=id, text=text, pair=pair, source=where)
 
 
 def read_text(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False) -> str:

@@ -1,11 +1,11 @@
-"""What a pipeline found in a document, as plain rows."""
-
-from __future__ import annotations
+"""What a pipeline found in a document: as plain rows, and as annotation tools have it."""
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -22,7 +22,8 @@ CONFIDENCE = "confidence"
 ENTITY_FIELDS = {"code": "string", "code_name": "string", "code_confidence": "float32"}
 # Extensions that are written as a field of their own.
 _OWN_FIELDS = frozenset({CONFIDENCE, SECTION, *ASSERTIONS, *ENTITY_FIELDS})
-
+# Characters of a file's name, without its ending.
+_LONGEST_NAME = 150
 
 # Plain values by field: what was found in a document, or an entity, a relation or an answer.
 Row = dict[str, Any]
@@ -74,7 +75,7 @@ class AnnotatedShard(NamedTuple):
         name: of the shard, such as `part-00012`.
         pipeline: name and version of the pipeline.
         keep: columns of the input that are written.
-        meanings: what labels mean (`label_meanings.read_meanings`).
+        meanings: what labels mean (`fhir.read_meanings`).
         date: the day that the run began, such as "2026-01-31"; "" of formats without one.
     """
 
@@ -197,3 +198,103 @@ def _attributes(span: Span, stored: list[str]) -> dict[str, str]:
                     value if isinstance(value, str) else json.dumps(value, default=str)
                 )
     return attributes
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMention:
+    """A mention.
+
+    Attributes:
+        number: 1 for the first of the document.
+        start, end: in code points of the text.
+        confidence: probability; None from components that give none.
+        attributes: strings by name; also the section, and each assertion that is true.
+    """
+
+    number: int
+    start: int
+    end: int
+    label: str
+    confidence: float | None = None
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRelation:
+    """A relation between two of a document's mentions.
+
+    Attributes:
+        number: 1 for the first of the document.
+    """
+
+    number: int
+    label: str
+    head: FoundMention
+    tail: FoundMention
+    confidence: float
+
+
+def list_mentions(text: str, found: Row) -> tuple[list[FoundMention], list[FoundRelation]]:
+    """List entities and answers, then other arguments of relations, and the relations.
+
+    A mention that several groups of spans have is listed once. Mentions of white space alone, which
+    no annotation tool has, are left out, with their relations.
+
+    Args:
+        text: of the document.
+        found: what was found in it (`describe`).
+    """
+    mentions: dict[tuple[int, int, str], FoundMention] = {}
+
+    def add(
+        start: int,
+        end: int,
+        label: str,
+        confidence: float | None = None,
+        attributes: Mapping[str, str] = {},
+    ) -> FoundMention | None:
+        if not text[start:end].strip():
+            return None
+        mention = FoundMention(len(mentions) + 1, start, end, label, confidence, dict(attributes))
+        return mentions.setdefault((start, end, label), mention)
+
+    for span in [*found["entities"], *found.get("answers", ())]:
+        label = span.get("label", ANSWER_KEY)
+        fields = {name: str(span[name]) for name in ENTITY_FIELDS if span.get(name) is not None}
+        attributes = {**_list_attributes(span), **fields}
+        add(span["start"], span["end"], label, span["confidence"], attributes)
+    relations: list[FoundRelation] = []
+    for relation in found.get("relations", ()):
+        head, tail = (
+            add(*(relation[f"{end}_{key}"] for key in ("start", "end", "label")))
+            for end in ("head", "tail")
+        )
+        if head and tail:
+            relations.append(
+                FoundRelation(
+                    len(relations) + 1, relation["label"], head, tail, relation["confidence"]
+                )
+            )
+    return list(mentions.values()), relations
+
+
+def _list_attributes(span: Row) -> dict[str, str]:
+    section = {SECTION: span[SECTION]} if span.get(SECTION) else {}
+    assertions = {name: "true" for name in ASSERTIONS if span.get(name)}
+    return {**span.get("attributes", {}), **section, **assertions}
+
+
+def name_file(document: int, id: str, taken: set[str]) -> str:
+    """A name for a document's file that is safe, visible and, also in another case, not taken.
+
+    Args:
+        document: number of the document in the input, for a name that is taken or too long.
+        id: of the document.
+        taken: names in lower case, to which the new one is added.
+    """
+    name = quote(id, safe=" ,;=@()[]+")
+    name = f"%2E{name[1:]}" if name.startswith(".") else name
+    if len(name) > _LONGEST_NAME or name.lower() in taken:
+        name = f"{name[:_LONGEST_NAME]}-{document}"
+    taken.add(name.lower())
+    return name

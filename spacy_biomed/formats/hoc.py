@@ -5,8 +5,6 @@ each after a `<`. A cell is empty, `NULL`, or one or more paths through the hier
 joined by `AND`, as in `Genomic instability and mutation--DNA damage--Adducts`.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Container, Iterator, Sequence
@@ -104,16 +102,11 @@ def _read_abstract(
 
 
 def _create_cats(hallmarks: set[str]) -> dict[str, float]:
-    """All ten hallmarks, 1.0 for those that apply."""
     return {hallmark: float(hallmark in hallmarks) for hallmark in HALLMARKS}
 
 
 def _find_hallmarks(cell: str, where: str, number: int) -> set[str]:
-    """The hallmarks of a sentence.
-
-    Raises:
-        BiomedError: if one is unknown.
-    """
+    """The hallmarks of a sentence; raise BiomedError if one is unknown."""
     hallmarks = set(_parse_cell(cell))
     for hallmark in hallmarks.difference(HALLMARKS):
         raise BiomedError(
@@ -177,11 +170,7 @@ def _id_lists(folder: Path | str) -> dict[str, Path]:
 
 
 def _read_ids(file: Path, known: Container[str]) -> list[str]:
-    """Read the ids of abstracts that a file lists.
-
-    Raises:
-        BiomedError: if there is no abstract with an id.
-    """
+    """Read the ids that a file lists; raise BiomedError if there is no abstract with one."""
     ids = []
     for number, line in number_lines(file):
         id = line.strip()

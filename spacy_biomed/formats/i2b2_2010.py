@@ -4,8 +4,6 @@ A concept is `c="its text" 20:1 20:3`: from the second word of line 20 to the fo
 from 1, words between white space from 0.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import chain

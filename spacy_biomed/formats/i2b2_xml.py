@@ -1,7 +1,5 @@
 """i2b2's XML: `<TEXT>` and, at offsets in it, `<TAGS>` (2012: events and times; 2014: PHI)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -10,7 +8,7 @@ from pathlib import Path
 from ..errors import BiomedError, escape
 from .documents import Document, Mention, Relation, is_covered, list_files
 from .registry import Format
-from .repairs import leaving_out, locate
+from .repairs import keep_sound, leaving_out, locate
 from .xml_elements import Element, parse_xml, read_xml_text
 
 EVENT, TIME, SECTION_TIME, LINK = "EVENT", "TIMEX3", "SECTIME", "TLINK"
@@ -90,18 +88,14 @@ def _escape(quoted: re.Match[str]) -> str:
 
 
 def _create_mentions(text: str, tags: list[Element], label_name: str) -> list[Mention]:
-    """Create the mention of each tag that is not left out."""
-    created: list[tuple[Element, Mention]] = []
-    for tag in tags:
-        with leaving_out():
-            created.append((tag, _create_mention(tag, label_name)))
-    quoted = [tag.attributes.get("text", "") for tag, _ in created]
-    shift = _find_shift(text, [mention for _, mention in created], quoted)
-    mentions = []
-    for (tag, mention), covered in zip(created, quoted, strict=True):
-        with leaving_out():
-            mentions.append(locate(text, mention.move(shift), covered, tag.where))
-    return mentions
+    created = list(keep_sound(lambda tag: (tag, _create_mention(tag, label_name)), tags))
+    shift = _find_shift(text, created)
+
+    def place(one: tuple[Element, Mention]) -> Mention:
+        tag, mention = one
+        return locate(text, mention.move(shift), tag.attributes.get("text", ""), tag.where)
+
+    return list(keep_sound(place, created))
 
 
 def _create_mention(tag: Element, label_name: str) -> Mention:
@@ -116,7 +110,7 @@ def _create_mention(tag: Element, label_name: str) -> Mention:
     return Mention(tag.get(label_name), (place,), tag.get("id"), attributes)
 
 
-def _find_shift(text: str, mentions: list[Mention], quoted: list[str]) -> int:
+def _find_shift(text: str, created: list[tuple[Element, Mention]]) -> int:
     """Find what to add to offsets, so that most mentions read as quoted.
 
     The owners' text begins with a line feed; whether it counts depends on the program that wrote
@@ -124,26 +118,27 @@ def _find_shift(text: str, mentions: list[Mention], quoted: list[str]) -> int:
     """
 
     def count_covered(shift: int) -> int:
-        moved = [mention.move(shift) for mention in mentions]
-        return sum(map(is_covered, [text] * len(moved), moved, quoted))
+        return sum(
+            is_covered(text, mention.move(shift), tag.attributes.get("text", ""))
+            for tag, mention in created
+        )
 
     return max((0, 1, -1), key=count_covered)
 
 
 def _create_relations(links: list[Element], mentions: list[Mention]) -> list[Relation]:
     known = {mention.id for mention in mentions}
-    relations = []
-    for link in links:
-        with leaving_out():
-            head, tail = link.get("fromID"), link.get("toID")
-            for id in (head, tail):
-                if id not in known:
-                    raise BiomedError(
-                        f"{link.where}: there is no {escape(id)} in this file; correct the id"
-                    )
-            id = link.attributes.get("id", "")
-            relations.append(Relation(link.get("type"), head, tail, id))
-    return relations
+
+    def create(link: Element) -> Relation:
+        head, tail = link.get("fromID"), link.get("toID")
+        for id in (head, tail):
+            if id not in known:
+                raise BiomedError(
+                    f"{link.where}: there is no {escape(id)} in this file; correct the id"
+                )
+        return Relation(link.get("type"), head, tail, link.attributes.get("id", ""))
+
+    return list(keep_sound(create, links))
 
 
 I2B2_2012_TEMPORAL = Format(partial(read_i2b2_2012, temporal=True))

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 from ..errors import BiomedError, escape, install_command, quote
 from .archives import PackedFile, list_packed_files
 from .documents import BYTE_ORDER_MARK, Document, Mention, Relation, decode
-from .findings import AnnotatedDocument, AnnotatedShard
+from .findings import AnnotatedDocument, AnnotatedShard, list_mentions, name_file
 from .json_fields import parse_json
-from .mentions import DocumentNames, list_mentions
 from .registry import Format
-from .repairs import NOT_ANNOTATED, leaving_out, locate, note
+from .repairs import NOT_ANNOTATED, keep_sound, leaving_out, locate, note
 from .xml_elements import Element, decode_xml, parse_xml
 
 if TYPE_CHECKING:
@@ -85,10 +84,7 @@ def read_inception(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
     files = list(list_packed_files(Path(path), _SUFFIXES))
     if not files:
         raise BiomedError(f"{path}: no {' or '.join(_SUFFIXES)} file in this folder; {_ADVICE}")
-    documents = []
-    for file, name in _choose(files):
-        with leaving_out():
-            documents.append(_read_file(file, name, encoding))
+    documents = list(keep_sound(lambda chosen: _read_file(*chosen, encoding), _choose(files)))
     if not any(document.relations for document in documents):
         for document in documents:
             document.relations = None
@@ -143,17 +139,15 @@ def _read_file(file: PackedFile, name: str | None, encoding: str) -> Document:
         raise BiomedError(f"{file.path}: the CAS has no text; {_ADVICE}")
     id = name or _find_id(cas) or file.name.as_posix()
     annotations = [one for one in cas.select_all_annotations() if _is_in_layer(one)]
-    mentions: list[Mention] = []
-    for annotation in annotations:
-        with leaving_out():
-            if not _is_relation(annotation):
-                mentions.append(_create_mention(text, annotation, str(file.path)))
+    where = str(file.path)
+    spans = [one for one in annotations if not _is_relation(one)]
+    mentions = list(keep_sound(lambda span: _create_mention(text, span, where), spans))
     return Document(
         id=re.sub(r"\.(xmi|json|txt)$", "", id),
         text=text,
         mentions=mentions,
-        relations=list(_find_relations(annotations, mentions, str(file.path))),
-        source=str(file.path),
+        relations=list(_find_relations(annotations, mentions, where)),
+        source=where,
     )
 
 
@@ -349,10 +343,10 @@ def write_inception(shard: AnnotatedShard) -> dict[str, bytes]:
     tokens, so that mentions begin and end at one. Characters that XML does not have become spaces,
     so offsets stay the same.
     """
-    types, names = _create_types(), DocumentNames()
+    types, taken = _create_types(), set[str]()
     files = {"TypeSystem.xml": types.to_xml().encode()}
     for document in shard.documents:
-        name = names.find(document.number, document.item.id)
+        name = name_file(document.number, document.item.id, taken)
         files[f"{name}.xmi"] = _create_cas(document, types).to_xmi().encode()
     return files
 

@@ -1,8 +1,7 @@
 """What annotation reads: tables and texts, and the texts of two formats of annotated documents."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from ..errors import BiomedError
@@ -20,11 +19,8 @@ KINDS: Mapping[str, type[Part]] = {
 }
 
 
-def find_parts(
-    path: Path, columns: Columns, layout: Layout = Layout(), *, is_copied: bool = False
-) -> list[Part]:
-    """The parts of an input: see `files.sources.find_parts`."""
-    return find_plain_parts(path, columns, layout, is_copied=is_copied, kinds=KINDS)
+# The parts of an input of any of these kinds.
+find_parts = partial(find_plain_parts, kinds=KINDS)
 
 
 def read_texts(path: Path, columns: Columns = Columns(), layout: Layout = Layout()) -> list[str]:

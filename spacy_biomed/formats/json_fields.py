@@ -1,7 +1,5 @@
 """JSON files, and files of JSON lines, whose fields are checked as they are read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path

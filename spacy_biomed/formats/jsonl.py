@@ -1,7 +1,5 @@
 """JSON lines: read as Prodigy writes them, and written with everything that was found."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,7 +69,9 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
                 task = get_id(record, "_task_hash")
                 answers.setdefault(task or where, []).append(line)
             else:
-                note(NOT_ANNOTATED, f"{where}: {_explain(record)}")
+                answer = record.get("answer", "accept")
+                said = "about a single mention" if answer == "accept" else quote(answer)
+                note(NOT_ANNOTATED, f"{where}: the answer is {said}")
     for *others, (record, where, id) in answers.values():
         for _, other, _ in others:
             note(OTHER_ANNOTATION, f"{other}: the task is answered again in {where}")
@@ -103,13 +103,6 @@ def _is_shown(record: dict[str, object], layer: str) -> bool:
 
 def _find_view(record: dict[str, object]) -> str:
     return get_id(record, "_view_id")
-
-
-def _explain(record: dict[str, object]) -> str:
-    answer = record.get("answer", "accept")
-    if answer == "accept":
-        return "the answer is about a single mention"
-    return f"the answer is {quote(answer)}"
 
 
 def _parse_record(record: dict[str, object], where: str, id: str) -> Document:
@@ -254,7 +247,6 @@ def _find_argument(
     spans: list[tuple[Offsets, Mention]],
     where: str,
 ) -> Mention:
-    """Find the mention that is the head or the child of a relation."""
     span = relation.get(f"{end}_span")
     if isinstance(span, dict):
         start, stop = _get(span, "start", int, where), _get(span, "end", int, where)

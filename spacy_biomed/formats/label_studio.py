@@ -1,20 +1,17 @@
 """Label Studio's JSON: a list of tasks, each with its annotations and predictions."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import BiomedError, escape, quote
 from .documents import Document, Mention, Relation, is_covered, list_files
-from .findings import AnnotatedDocument, AnnotatedShard
+from .findings import AnnotatedDocument, AnnotatedShard, FoundMention, list_mentions
 from .json_fields import get_covered, get_field, get_id, read_json
-from .mentions import FoundMention, list_mentions
 from .registry import Format
-from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, leaving_out, locate, note
+from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, keep_sound, leaving_out, locate, note
 
 # Names in the labeling configuration (docs/tasks/annotation_tools.md).
 LABELS, CHOICES, TEXT = "label", "class", "text"
@@ -34,32 +31,8 @@ _PER_REGION = ("choices", "taxonomy", "textarea", "rating", "number", "datetime"
 _CLASSES = ("choices", "taxonomy")
 
 
-@dataclass(slots=True)
-class _Task:
-    """An annotated task.
-
-    Attributes:
-        document: with the text only.
-        results: of the annotation that is read.
-        where: the file and the task's place in it.
-    """
-
-    document: Document
-    results: list[dict[str, object]]
-    where: str
-
-
-@dataclass(slots=True)
-class _Contents:
-    """What the tasks annotate.
-
-    Attributes:
-        choices: the choices of each control for whole texts that occur.
-    """
-
-    has_mentions: bool = False
-    has_relations: bool = False
-    choices: dict[str, dict[str, None]] = field(default_factory=dict)
+# An annotated task: its document, with the text only, and the results of the annotation to read.
+_Task = tuple[Document, list[dict[str, object]]]
 
 
 def read_label_studio(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
@@ -89,10 +62,17 @@ def read_label_studio(path: Path | str, encoding: str = "utf-8") -> Iterator[Doc
             text or reads differently, or if a relation has no mention.
     """
     tasks = [task for file in list_files(Path(path), (".json",)) for task in _read(file, encoding)]
-    contents = _survey(tasks)
-    for task in tasks:
+    kinds = {get_id(result, "type") for _, results in tasks for result in results}
+    choices = _collect_choices(tasks)
+    for document, results in tasks:
         with leaving_out():
-            yield _annotate(task, contents)
+            if any(kind.endswith("labels") for kind in kinds):
+                document.mentions = _parse_mentions(document, results)
+            if "relation" in kinds:
+                ids = {one.id for one in document.mentions or ()}
+                document.relations = _parse_relations(results, ids, document.source)
+            document.cats = _parse_cats(results, choices)
+            yield document
 
 
 def _read(file: Path, encoding: str) -> Iterator[_Task]:
@@ -110,7 +90,7 @@ def _read(file: Path, encoding: str) -> Iterator[_Task]:
             if results is not None:
                 id = get_id(data, "id") or get_id(task, "id", f"{file.stem}-{index}")
                 text = _find_text(data, results, where)
-                yield _Task(Document(id=id, text=text, source=where), results, where)
+                yield Document(id=id, text=text, source=where), results
 
 
 def _find_annotation(task: dict[str, object], where: str) -> list[dict[str, object]] | None:
@@ -164,17 +144,15 @@ def _find_text(data: dict[str, object], results: list[dict[str, object]], where:
     return text
 
 
-def _survey(tasks: Iterable[_Task]) -> _Contents:
-    contents = _Contents()
-    for task in tasks:
-        for result in task.results:
-            kind = get_id(result, "type")
-            contents.has_mentions |= kind.endswith("labels")
-            contents.has_relations |= kind == "relation"
-            if kind in _CLASSES and not _is_for_region(result):
-                choices = contents.choices.setdefault(get_id(result, "from_name"), {})
-                choices.update(dict.fromkeys(_find_choices(result)))
-    return contents
+def _collect_choices(tasks: Iterable[_Task]) -> dict[str, dict[str, None]]:
+    """The choices of each control for whole texts that occur."""
+    choices: dict[str, dict[str, None]] = {}
+    for _, results in tasks:
+        for result in results:
+            if get_id(result, "type") in _CLASSES and not _is_for_region(result):
+                of_control = choices.setdefault(get_id(result, "from_name"), {})
+                of_control.update(dict.fromkeys(_find_choices(result)))
+    return choices
 
 
 def _is_for_region(result: dict[str, object]) -> bool:
@@ -192,30 +170,20 @@ def _find_choices(result: dict[str, object]) -> list[str]:
     return [" > ".join(path) for path in paths if all(isinstance(part, str) for part in path)]
 
 
-def _annotate(task: _Task, contents: _Contents) -> Document:
-    document = task.document
-    if contents.has_mentions:
-        document.mentions = _parse_mentions(task)
-    if contents.has_relations:
-        document.relations = _parse_relations(task, {one.id for one in document.mentions or ()})
-    document.cats = _parse_cats(task, contents)
-    return document
-
-
-def _parse_mentions(task: _Task) -> list[Mention]:
-    text, where = task.document.text, task.where
+def _parse_mentions(document: Document, results: list[dict[str, object]]) -> list[Mention]:
+    text, where = document.text, document.source
     found: list[tuple[Mention, str | None]] = []
-    for result in task.results:
+    for result in results:
         with leaving_out():
             found.extend(_parse_region(result, where))
-    found = _count_code_points(text, found)
-    attributes = _find_attributes(task.results)
-    mentions = []
-    for mention, covered in found:
-        with leaving_out():
-            mention = locate(text, mention, _unescape(text, mention, covered), where)
-            mentions.append(replace(mention, attributes=attributes.get(mention.id, {})))
-    return mentions
+    attributes = _find_attributes(results)
+
+    def place(one: tuple[Mention, str | None]) -> Mention:
+        mention, covered = one
+        mention = locate(text, mention, _unescape(text, mention, covered), where)
+        return replace(mention, attributes=attributes.get(mention.id, {}))
+
+    return list(keep_sound(place, _count_code_points(text, found)))
 
 
 def _parse_region(result: dict[str, object], where: str) -> Iterator[tuple[Mention, str | None]]:
@@ -259,13 +227,13 @@ def _count_code_points(
         return replace(mention, fragments=offsets)
 
     converted = [(convert(mention), covered) for mention, covered in found]
+
+    def fits(mention: Mention, covered: str | None) -> bool:
+        covered = _unescape(text, mention, covered)
+        return covered is not None and is_covered(text, mention, covered)
+
     readings = (found, converted)  # the first, where both fit alike
-    return max(readings, key=lambda reading: sum(_fits(text, *one) for one in reading))
-
-
-def _fits(text: str, mention: Mention, covered: str | None) -> bool:
-    covered = _unescape(text, mention, covered)
-    return covered is not None and is_covered(text, mention, covered)
+    return max(readings, key=lambda reading: sum(fits(*one) for one in reading))
 
 
 def _unescape(text: str, mention: Mention, covered: str | None) -> str | None:
@@ -276,7 +244,6 @@ def _unescape(text: str, mention: Mention, covered: str | None) -> str | None:
 
 
 def _find_attributes(results: list[dict[str, object]]) -> dict[str, dict[str, str]]:
-    """The attributes of each region by its id."""
     attributes: dict[str, dict[str, str]] = {}
     for result in results:
         id = get_id(result, "id")
@@ -299,22 +266,19 @@ def _find_strings(values: dict[str, object]) -> dict[str, str]:
     for name, value in values.items():
         parts = value if isinstance(value, list) else [value]
         # Python does not write out numbers of thousands of digits.
-        shown = [str(part) for part in parts if isinstance(part, str | float) or _is_small(part)]
+        small = [one for one in parts if not isinstance(one, int) or abs(one) < 10**18]
+        shown = [str(one) for one in small if isinstance(one, str | float | int)]
         if shown:
             strings[name] = ", ".join(shown)
     return strings
 
 
-def _is_small(value: object) -> bool:
-    return isinstance(value, int) and abs(value) < 10**18
-
-
-def _parse_relations(task: _Task, ids: set[str]) -> list[Relation]:
+def _parse_relations(results: list[dict[str, object]], ids: set[str], where: str) -> list[Relation]:
     relations: list[Relation] = []
-    for result in task.results:
+    for result in results:
         with leaving_out():
             if result.get("type") == "relation":
-                relations.extend(_parse_relation(result, ids, task.where))
+                relations.extend(_parse_relation(result, ids, where))
     return relations
 
 
@@ -338,13 +302,15 @@ def _parse_relation(result: dict[str, object], ids: set[str], where: str) -> Ite
             yield Relation(label, tail, head, get_id(result, "id"))
 
 
-def _parse_cats(task: _Task, contents: _Contents) -> dict[str, float] | None:
+def _parse_cats(
+    results: list[dict[str, object]], choices: dict[str, dict[str, None]]
+) -> dict[str, float] | None:
     cats: dict[str, float] = {}
-    for result in task.results:
+    for result in results:
         if result.get("type") in _CLASSES and not _is_for_region(result):
             control, chosen = get_id(result, "from_name"), _find_choices(result)
-            for choice in contents.choices[control]:
-                name = choice if len(contents.choices) == 1 else f"{control}={choice}"
+            for choice in choices[control]:
+                name = choice if len(choices) == 1 else f"{control}={choice}"
                 cats[name] = float(choice in chosen)
     return cats or None
 

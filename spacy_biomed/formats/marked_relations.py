@@ -4,8 +4,6 @@ ChemProt's marked sentences are JSON lines; GAD and EU-ADR are tab-separated, wi
 the arguments, as the authors of BioBERT prepared them (Lee et al. 2020).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Recognising question entailment (Ben Abacha and Demner-Fushman 2016; MEDIQA 2019) as XML."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Natural language inference as JSON lines (MedNLI, Romanov and Shivade 2018; SNLI, MultiNLI)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

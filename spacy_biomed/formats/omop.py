@@ -3,8 +3,6 @@
 Columns and their meaning are those of https://ohdsi.github.io/CommonDataModel/cdm54.html.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import date, datetime
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 from ..annotations.sections import SECTION
 from ..errors import BiomedError, escape
 from ..files.compression import require_pyarrow
+from ..files.parquet import pack_table
 from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard, Row
 from .registry import Format
 
@@ -74,21 +73,19 @@ def write_omop(shard: AnnotatedShard) -> dict[str, bytes]:
             is not a whole number.
     """
     import pyarrow
-    from pyarrow.parquet import write_table
 
     rows: dict[str, list[Row]] = {"note": [], "note_nlp": []}
     for document in shard.documents:
-        note = _create_note(document, shard)
+        note = _create_note(document)
         rows["note"].append(note)
         for number, span in enumerate(document.found["entities"]):
             rows["note_nlp"].append(_create_term(number, span, note, shard))
-    written = {}
-    for table, columns in (("note", NOTE), ("note_nlp", NOTE_NLP)):
-        schema = pyarrow.schema(list(columns.items()))
-        buffer = pyarrow.BufferOutputStream()
-        write_table(pyarrow.Table.from_pylist(rows[table], schema), buffer, compression="zstd")
-        written[f"{table}/{shard.name}.parquet"] = buffer.getvalue().to_pybytes()
-    return written
+    return {
+        f"{table}/{shard.name}.parquet": pack_table(
+            pyarrow.Table.from_pylist(rows[table], pyarrow.schema(list(columns.items())))
+        )
+        for table, columns in (("note", NOTE), ("note_nlp", NOTE_NLP))
+    }
 
 
 OMOP = Format(
@@ -101,7 +98,7 @@ OMOP = Format(
 )
 
 
-def _create_note(document: AnnotatedDocument, shard: AnnotatedShard) -> Row:
+def _create_note(document: AnnotatedDocument) -> Row:
     item, number = document.item, document.number + 1
     given = {name: _read(item.id, name, value) for name, value in item.fields.items()}
     moment = given.get("note_datetime")

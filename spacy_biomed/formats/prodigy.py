@@ -1,14 +1,11 @@
 """Tasks for Prodigy."""
 
-from __future__ import annotations
-
 import json
 
 from spacy.tokens import Doc
 
-from .findings import AnnotatedDocument, AnnotatedShard, Layers, Row
+from .findings import AnnotatedDocument, AnnotatedShard, FoundMention, Layers, Row, list_mentions
 from .jsonl import read_jsonl
-from .mentions import FoundMention, list_mentions
 from .registry import Format
 
 # A class with at least this score is preselected.

@@ -1,7 +1,5 @@
 """PubTator: a title line, an abstract line, then a line for each mention or relation."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path

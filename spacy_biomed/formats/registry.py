@@ -4,8 +4,6 @@ A format is an entry point of the group `spacy_biomed_formats`: its name, which 
 of what is written in it, and a `Format`, or a function that reads it. Ours are in `setup.cfg`.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ annotation whose text occurs once near its offsets is moved there. Otherwise it 
 left out with `--on-error skip`.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter
@@ -21,6 +19,7 @@ from .documents import Document, Mention, Offsets, check_mention, is_covered
 from .spelling import SPELLINGS, Spelling, reads_as, spell
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 OnError = Literal["stop", "skip"]
 MOVED, RESPELT, LEFT_OUT = "moved", "spelt otherwise", "left out"
 # These occur in the files of annotation tools.
@@ -114,6 +113,13 @@ def leaving_out() -> Iterator[None]:
         if log.on_error == "stop":
             raise BiomedError(f"{error}{_ADVICE}") from None
         log.add(LEFT_OUT, str(error))
+
+
+def keep_sound(make: Callable[[Item], T], items: Iterable[Item]) -> Iterator[T]:
+    """Yield what is made of each item, within `leaving_out`."""
+    for item in items:
+        with leaving_out():
+            yield make(item)
 
 
 def with_changes(documents: Iterable[Document]) -> Iterator[Document]:

@@ -5,8 +5,6 @@ the concept, and the start and end of each fragment. The training part is publis
 XML too, in which an annotation names a mention of a class, and that the slot with the concept.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -23,7 +21,7 @@ from .documents import (
     parse_offset,
     read_text,
 )
-from .repairs import leaving_out, locate
+from .repairs import keep_sound, leaving_out, locate
 from .xml_elements import Element, read_xml
 
 PIPE_SUFFIX = ".pipe"
@@ -132,9 +130,8 @@ def _read_knowtator(file: Path, name: str, text: str, encoding: str) -> Iterator
         for element in root.find("stringSlotMention")
         for value in element.find("stringSlotMentionValue")
     }
-    for annotation in root.find("annotation"):
-        with leaving_out():
-            yield _create_mention(annotation, classes, values, text)
+    annotations = root.find("annotation")
+    yield from keep_sound(lambda one: _create_mention(one, classes, values, text), annotations)
 
 
 def _create_mention(

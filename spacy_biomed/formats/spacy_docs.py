@@ -1,7 +1,5 @@
 """spaCy's own format, `.spacy` files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -13,7 +11,7 @@ from srsly.msgpack import msgpack_decoders
 
 from ..annotations.document_keys import DOCUMENT_ID
 from ..errors import BiomedError
-from ..files.decompression import check_deflated
+from ..files.compression import check_deflated
 from ..files.sources import Item, Part
 from .findings import AnnotatedShard
 from .registry import Format
@@ -44,7 +42,7 @@ def read_doc_bin(path: Path) -> DocBin:
 
     Raises:
         BiomedError: if the file does not exist, is not a .spacy file, or becomes too large when it
-            is decompressed (`spacy_biomed.files.decompression`).
+            is decompressed (`files.compression.max_ratio`).
     """
     find_decoders_once()
     path = Path(path)

@@ -4,8 +4,6 @@ They write "TNF-a" or "TNF-alpha" for "TNF-α", "Mg2+" for "Mg²⁺", "naive" fo
 quotes and ligatures as plain letters.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Callable
 from functools import cache
@@ -99,3 +97,18 @@ def _has_lost(text: str, covered: str) -> bool:
     """Whether a string is a text with a question mark for each character that is not ASCII."""
     encoded = text.encode("ascii", "replace").decode()
     return encoded == covered and any(map(str.isalnum, encoded))
+
+
+def fold_case(text: str) -> str:
+    """Convert a text to lower case, with every character at the same offset.
+
+    Examples:
+        >>> fold_case("İZMİR")
+        'İzmİr'
+    """
+    folded = text.lower()
+    if len(folded) == len(text):
+        return folded
+    return "".join(
+        small if len(small := character.lower()) == 1 else character for character in text
+    )

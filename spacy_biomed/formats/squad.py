@@ -1,20 +1,20 @@
 """SQuAD's JSON, 1.1 and 2.0, also the format of COVID-QA and of BioBERT's conversion of BioASQ."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import BiomedError, quote
-from .documents import Document, list_files
+from .documents import Document, create_question, list_files
 from .json_fields import get_field, read_json
-from .questions import create_question
 from .repairs import leaving_out
-from .text_search import find_nearest, fold_case
+from .spelling import fold_case
 
 # BioBERT appends the number of a snippet to BioASQ's id of the question.
 _NUMBERED_SNIPPET = re.compile(r"([0-9a-f]{24})_(\d{3})")
+# For strings of this length or more, Python's search from the end can take time proportional to the
+# product of both lengths; its search from the beginning never does.
+_LONG = 100
 
 
 def read_squad(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
@@ -94,3 +94,28 @@ def _find_answer(answer: object, context: str, where: str) -> tuple[int, int]:
         f"{where}: the context has no {quote(stripped)}; check that answers and contexts belong "
         f"together"
     )
+
+
+def find_nearest(text: str, string: str, place: int) -> int | None:
+    """Find the occurrence of a string nearest to an offset; of two equally near, the first.
+
+    Args:
+        place: any offset, in the text or beyond it.
+        string: not empty.
+
+    Examples:
+        >>> find_nearest("BRCA1 and BRCA1", "BRCA1", 8)
+        10
+    """
+    place = min(max(place, 0), len(text))
+    after = text.find(string, place)
+    before = _find_last(text[: place + len(string) - 1], string)
+    found = [offset for offset in (before, after) if offset >= 0]
+    return min(found, key=lambda offset: abs(offset - place), default=None)
+
+
+def _find_last(text: str, string: str) -> int:
+    if len(string) < _LONG:
+        return text.rfind(string)
+    end = text[::-1].find(string[::-1])
+    return -1 if end < 0 else len(text) - end - len(string)

@@ -1,7 +1,5 @@
 """Semantic textual similarity: tab-separated files of two sentences and a score."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Iterator

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..annotations.assertions import ASSERTIONS
 from ..annotations.sections import SECTION
 from ..files.compression import require_pyarrow
+from ..files.parquet import pack_table
 from ..files.records import format_fields
 from .findings import ENTITY_FIELDS, AnnotatedDocument, AnnotatedShard, Layers
 from .registry import Format
@@ -106,15 +107,8 @@ class FoundTables:
 
 def write_parquet(shard: AnnotatedShard) -> dict[str, bytes]:
     """Write a folder for each table, with a file for each shard."""
-    import pyarrow
-    from pyarrow.parquet import write_table
-
-    files = {}
-    for name, table in FoundTables(shard.documents, shard.layers, shard.keep).tables():
-        buffer = pyarrow.BufferOutputStream()
-        write_table(table, buffer, compression="zstd")
-        files[f"{name}/{shard.name}.parquet"] = buffer.getvalue().to_pybytes()
-    return files
+    tables = FoundTables(shard.documents, shard.layers, shard.keep).tables()
+    return {f"{name}/{shard.name}.parquet": pack_table(table) for name, table in tables}
 
 
 def write_csv(shard: AnnotatedShard) -> dict[str, bytes]:

@@ -20,10 +20,9 @@ from ..encoders.batching.concurrency import submit_ahead
 from ..errors import BiomedError
 from ..files.compression import COMPRESSED_ENDINGS, open_binary
 from ..files.output_places import check_output
-from ..files.outputs import replacing_file
+from ..files.outputs import replacing_file, scratch_directory
 from ..files.records import Layout
 from ..files.sources import TEXTS, find_kind
-from ..files.working_directories import scratch_directory
 from ..workers.pool import ProcessPool
 from ..workers.process import WorkerFailed
 from .deduplication import DuplicateIndex, NearDuplicates, Sketch, Sketcher, hash_text, normalize

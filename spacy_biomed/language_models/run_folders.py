@@ -23,8 +23,7 @@ from ..encoders.batching.concurrency import describe_processor
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..encoders.loading import read_config, read_weights, save_encoder, without_warnings
 from ..errors import BiomedError
-from ..files.outputs import find_paths, replace_text, replacing_directory
-from ..files.working_directories import working_directory
+from ..files.outputs import find_paths, replace_text, replacing_directory, working_directory
 from .packed_sequences import PackedText, fingerprint, prepare_text
 from .progress import RunLog, counting, read_rows
 from .recipe import TrainingRecipe

@@ -1,7 +1,5 @@
 """What is wrong with a training config, and in which line of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from configparser import InterpolationError
@@ -148,12 +146,9 @@ def _explain_interpolation(text: str, error: Exception) -> tuple[int | None, str
     missing = find_missing_variable(str(error))
     if missing is None:
         return None
-    setting, variable = missing
+    setting, problem = missing
     section, _, key = setting.rpartition(".")
-    return locate(text, setting), (
-        f"[{section}] {key}: ${{{variable}}} refers to a setting that the config does not have; "
-        "correct its name, or add it"
-    )
+    return locate(text, setting), f"[{section}] {key}: {problem}"
 
 
 def _plain(problem: str) -> str:

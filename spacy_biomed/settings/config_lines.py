@@ -1,12 +1,9 @@
 """Find the line of a setting, a section or a value in a config file."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from importlib.util import find_spec
-from typing import NamedTuple
 
 from ..errors import install_command, suggest
 
@@ -28,30 +25,21 @@ _UNKNOWN_NAMES = (
 )
 
 
-class ConfigLine(NamedTuple):
-    """A line that opens a section or gives a setting.
+def read_lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the lines of a config that open a section or give a setting.
 
-    Attributes:
-        number: from 1.
-        name: dotted name of the section or the setting.
-        value: as written; "" for a section.
+    Yields:
+        the line's number, from 1; the dotted name of the section or the setting; and the value as
+        written, "" for a section.
     """
-
-    number: int
-    name: str
-    value: str
-
-
-def read_lines(text: str) -> Iterator[ConfigLine]:
-    """Yield the lines of a config that open a section or give a setting."""
     section = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if header := _HEADER.match(line):
             section = header.group(1)
-            yield ConfigLine(number, section, "")
+            yield number, section, ""
         elif setting := _SETTING.match(line):
             name = f"{section}.{setting.group(1)}" if section else setting.group(1)
-            yield ConfigLine(number, name, setting.group(2))
+            yield number, name, setting.group(2)
 
 
 def locate(text: str, name: str) -> int | None:
@@ -61,11 +49,10 @@ def locate(text: str, name: str) -> int | None:
     """
     if not name:
         return None
-    lines = list(read_lines(text))
-    whole = [line.number for line in lines if line.name == name]
-    return next(
-        iter(whole or [line.number for line in lines if line.name.endswith(f".{name}")]), None
-    )
+    lines = [(number, full) for number, full, _ in read_lines(text)]
+    whole = [number for number, full in lines if full == name]
+    ends = [number for number, full in lines if full.endswith(f".{name}")]
+    return next(iter(whole or ends), None)
 
 
 def locate_setting_or_section(text: str, setting: str) -> int | None:
@@ -88,7 +75,7 @@ def locate_mentioned(text: str, message: str) -> int | None:
     for name in re.findall(r"[\w.]*\w\.\w+", message):
         if number := locate(text, name):
             return number
-    values = ((line.value.strip('"'), line.number) for line in read_lines(text))
+    values = ((value.strip('"'), number) for number, _, value in read_lines(text))
     mentioned = [
         (len(value), -number)
         for value, number in values
@@ -98,9 +85,12 @@ def locate_mentioned(text: str, message: str) -> int | None:
 
 
 def find_missing_variable(message: str) -> tuple[str, str] | None:
-    """The setting and its undefined variable in a message about an undefined variable, or None."""
+    """The setting that has an undefined variable, by a message, and what is wrong; or None."""
     match = _MISSING_VARIABLE.search(" ".join(message.split()))
-    return (f"{match[2]}.{match[1]}", match[3]) if match else None
+    if match is None:
+        return None
+    problem = f"${{{match[3]}}} refers to a setting that is not there; correct its name, or add it"
+    return f"{match[2]}.{match[1]}", problem
 
 
 def find_line_number(message: str) -> int | None:
@@ -129,7 +119,6 @@ def suggest_setting(name: str, config: Mapping[str, object]) -> str:
 
 
 def _list_settings(section: Mapping[str, object], begin: str = "") -> Iterator[str]:
-    """Yield the dotted names of the settings in a section and its sections."""
     for key, value in section.items():
         if isinstance(value, Mapping) and value:
             yield from _list_settings(value, f"{begin}{key}.")

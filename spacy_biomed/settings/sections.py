@@ -1,7 +1,5 @@
 """Configs as sections that pydantic checks; an error is one line with the file and its line."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -176,12 +174,8 @@ def _explain_syntax(path: Path, text: str, error: Exception) -> str:
     """The message about an error that confection finds before sections are validated."""
     message = " ".join(str(error).split())
     if missing := find_missing_variable(message):
-        setting, variable = missing
-        line = locate_setting_or_section(text, setting)
-        return (
-            f"{path}:{line}: {setting}: ${{{variable}}} refers to a setting that is not there; "
-            "correct its name, or add it"
-        )
+        setting, problem = missing
+        return f"{path}:{locate_setting_or_section(text, setting)}: {setting}: {problem}"
     line = find_line_number(message)
     number = f":{line}" if line else ""
     return f"{path}{number}: {escape(message, 160)}; correct it"

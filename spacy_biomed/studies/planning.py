@@ -21,7 +21,7 @@ from ..errors import BiomedError
 from ..files.digests import digest_files
 from ..formats.spacy_docs import read_doc_bin
 from ..settings.config_lines import suggest_setting
-from ..settings.unknown_settings import find_dropped
+from ..settings.unchecked_settings import find_dropped
 from ..training.config import (
     BASE,
     Recipe,

@@ -32,8 +32,7 @@ from ..encoders.onnx.onnx_model import MODEL
 from ..encoders.thinc_shims import get_module
 from ..errors import BiomedError
 from ..evaluation.tasks import Head, find_heads
-from ..files.outputs import delete_directory, replacing_directory
-from ..files.working_directories import write_part_folder
+from ..files.outputs import delete_directory, replacing_directory, write_part_folder
 from ..packaging.compression import find_encoders, write_compressed
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.encoder_head import EncoderHead

@@ -35,8 +35,14 @@ from wasabi import Printer
 
 from ..errors import BiomedError, DamagedPipelineError
 from ..files.output_places import check_replaceable
-from ..files.outputs import find_paths, finish_replacing, remove_directory, replacing_directory
-from ..files.working_directories import claim_directory, locked_directory
+from ..files.outputs import (
+    claim_directory,
+    find_paths,
+    finish_replacing,
+    locked_directory,
+    remove_directory,
+    replacing_directory,
+)
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.saved_words import write_pipeline
 from .checkpoint import SECTIONS_WITH_INPUTS, Checkpoint, Progress, fingerprint

@@ -14,7 +14,7 @@ from spacy.training import Example
 
 from ..annotations.pairs import PAIR_KEY
 from ..errors import BiomedError
-from ..formats.text_search import fold_case
+from ..formats.spelling import fold_case
 
 # Columns at which a text is wrapped: between those of a letter in a mail and of a narrow form.
 _WIDTHS = (40, 90)

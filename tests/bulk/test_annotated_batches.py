@@ -15,8 +15,13 @@ from spacy_biomed import BiomedError
 from spacy_biomed.annotations import SpanRelation
 from spacy_biomed.bulk import annotate_collection
 from spacy_biomed.files.sources import Item
-from spacy_biomed.formats.findings import AnnotatedDocument, Layers, describe, find_layers
-from spacy_biomed.formats.mentions import list_mentions
+from spacy_biomed.formats.findings import (
+    AnnotatedDocument,
+    Layers,
+    describe,
+    find_layers,
+    list_mentions,
+)
 from spacy_biomed.formats.tables import FoundTables
 
 CODES = ("code", "code_name", "code_confidence")

@@ -11,8 +11,7 @@ from spacy_biomed.annotations.document_keys import question_id
 from spacy_biomed.corpora.convert import convert_corpus, create_pipeline
 from spacy_biomed.corpora.gold import create_doc, create_gold_doc
 from spacy_biomed.corpora.splits import split_documents
-from spacy_biomed.formats.documents import Document
-from spacy_biomed.formats.questions import create_question
+from spacy_biomed.formats.documents import Document, create_question
 
 TEXT = "Stage IV non-small cell lung cancer, p70I kappa"
 

@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 
-from spacy_biomed.formats.text_search import find_nearest, fold_case
+from spacy_biomed.formats.spelling import fold_case
+from spacy_biomed.formats.squad import find_nearest
 
 
 def test_the_nearest_place_is_that_of_a_search_through_all_places():

@@ -14,8 +14,7 @@ from without_training import WITHOUT_TRAINING, run_code
 from spacy_biomed import BiomedError
 from spacy_biomed.annotations.assertions import ASSERTIONS, mark_assertions
 from spacy_biomed.files.sources import Item
-from spacy_biomed.formats.findings import AnnotatedDocument, describe, find_layers
-from spacy_biomed.formats.mentions import list_mentions
+from spacy_biomed.formats.findings import AnnotatedDocument, describe, find_layers, list_mentions
 from spacy_biomed.formats.tables import FoundTables
 
 REPOSITORY = Path(__file__).parents[2]

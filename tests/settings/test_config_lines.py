@@ -50,7 +50,10 @@ def test_the_line_that_a_message_is_about_is_found():
 def test_what_configparser_finds_is_read_from_its_messages():
     with pytest.raises(Exception, match="interpolation") as raised:
         Config().from_str("[a]\nx = ${b.y}\n")
-    assert find_missing_variable(str(raised.value)) == ("a.x", "b.y")
+    assert find_missing_variable(str(raised.value)) == (
+        "a.x",
+        "${b.y} refers to a setting that is not there; correct its name, or add it",
+    )
     with pytest.raises(Exception, match="line") as raised:
         Config().from_str("[a]\nx = 1\nno setting\n")
     assert find_line_number(str(raised.value)) == 3

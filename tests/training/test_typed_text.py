@@ -8,7 +8,7 @@ from spacy.training import Example
 
 from spacy_biomed import BiomedError
 from spacy_biomed.corpora.tokenizer import create_tokenizer
-from spacy_biomed.formats.text_search import fold_case
+from spacy_biomed.formats.spelling import fold_case
 from spacy_biomed.training.typed_text import (
     remove_accents,
     typed_text_v1,

@@ -1,8 +1,7 @@
-"""Settings whose names spaCy does not check: a misspelt one would have no effect."""
+"""What spaCy does not check in a training config: names of settings, and their numbers."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -25,26 +24,58 @@ SCORE_WEIGHTS = "training.score_weights"
 # Settings of a component from another pipeline; spaCy ignores all others.
 OF_SOURCED = ("source", "component", "replace_listeners")
 
+# What settings may be, wherever they are: in words, as a test, and the last part of their names.
+_NUMBERS: tuple[tuple[str, Callable[[float], bool], str], ...] = (
+    (
+        "a number of 0 or more",
+        lambda value: value >= 0,
+        "L2 grad_clip grad_factor learn_rate_factor tolerance *_rate",
+    ),
+    ("a number from 0 to 1", lambda value: 0 <= value <= 1, "teacher_share"),
+    ("a number from 0 below 1", lambda value: 0 <= value < 1, "dropout word_piece_dropout"),
+    (
+        "a whole number of 0 or more",
+        lambda value: isinstance(value, int) and value >= 0,
+        "context hidden_width max_steps patience seed total_steps warmup_steps window_size",
+    ),
+    (
+        "a whole number of 1 or more",
+        lambda value: isinstance(value, int) and value >= 1,
+        "accumulate_gradient batch_size eval_frequency size width window",
+    ),
+    (
+        "a whole number of -1 or more",
+        lambda value: isinstance(value, int) and value >= -1,
+        "max_epochs",
+    ),
+)
+_ALLOWED = {name: (use, fits) for use, fits, names in _NUMBERS for name in names.split()}
+# As the command line has them, where a config has Infinity and NaN.
+_NOT_FINITE = ("inf", "infinity", "nan")
+
 
 def check_settings(config: Config, path: Path) -> None:
     """Check that a config has no setting or section which would have no effect."""
     if (name := find_dropped(config, config)) is not None:
         section, _, setting = name.rpartition(".")
-        line = locate(path.read_text(encoding="utf8"), name)
         advice = suggest(setting, DEFAULT_CONFIG[section], 1) or "remove it"
-        raise BiomedError(f"{path}:{line}: [{section}] {setting}: no such setting; {advice}")
+        raise _error(path, name, f"[{section}] {setting}: no such setting; {advice}")
     for name, meant in _list_misspelt(config):
-        line = locate(path.read_text(encoding="utf8"), name)
         section, _, setting = name.rpartition(".")
         place = f"[{section}] {setting}" if section else f"[{name}]"
-        raise BiomedError(f"{path}:{line}: {place}: has no effect; did you mean {meant}?")
+        raise _error(path, name, f"{place}: has no effect; did you mean {meant}?")
     names = config.get("nlp", {}).get("pipeline") or []
     for setting in ("frozen_components", "annotating_components"):
         for name in config.get("training", {}).get(setting) or []:
             if name not in names:
                 problem = f"training.{setting}: '{name}' is not in the pipeline of [nlp]"
-                line = locate(path.read_text(encoding="utf8"), f"training.{setting}")
-                raise BiomedError(f"{path}:{line}: {add_hint(problem, suggest(name, names, 1))}")
+                advice = suggest(name, names, 1)
+                raise _error(path, f"training.{setting}", add_hint(problem, advice))
+
+
+def _error(path: Path, name: str, problem: str) -> BiomedError:
+    line = locate(path.read_text(encoding="utf8"), name)
+    return BiomedError(f"{path}:{line}: {problem}")
 
 
 def _list_misspelt(config: Config) -> Iterator[tuple[str, str]]:
@@ -120,3 +151,38 @@ def _is_used(variable: str, config: Config) -> bool:
     references = (f"${{{variable}}}", f"${{{variable}.", f"${{{section}}}")
     text = config.to_str(interpolate=False)
     return any(reference in text for reference in references)
+
+
+def check_values(config: Mapping[str, Any]) -> None:
+    """Check the numbers of a training config, and that it has a pipeline and corpora.
+
+    Variables are filled in. Numbers must be finite and in range, and a weight of a score above 0.
+    """
+    if config["nlp"].get("pipeline") == []:
+        raise BiomedError("nlp.pipeline: is empty; name the components to train")
+    for name, reader in config.get("corpora", {}).items():
+        if isinstance(reader, Mapping) and reader.get("path") == "":
+            raise BiomedError(f'corpora.{name}.path: is ""; name a .spacy file or a folder of some')
+    for section, name, value in _list_numbers(config):
+        of_rate = name.endswith("_rate") and section.startswith(("training", "vars"))
+        use, fits = _ALLOWED.get("*_rate" if of_rate else name, ("a finite number", math.isfinite))
+        if not (math.isfinite(value) and fits(value)):
+            raise BiomedError(f"{section}.{name} = {value}: use {use}")
+    weights = config.get("training", {}).get("score_weights") or {}
+    given = [weight for weight in weights.values() if isinstance(weight, int | float)]
+    if any(weight < 0 for weight in given) or (weights and not any(given)):
+        raise BiomedError(
+            "training.score_weights: give no weight below 0, and one above 0: the best pipeline "
+            "is that with the highest score"
+        )
+
+
+def _list_numbers(section: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, str, float]]:
+    """Yield the numbers in a section and its sections, each with its section and its name."""
+    for key, value in section.items():
+        if isinstance(value, Mapping):
+            yield from _list_numbers(value, f"{name}.{key}" if name else key)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield name, key, value
+        elif isinstance(value, str) and value.lower().lstrip("+-") in _NOT_FINITE:
+            yield name, key, float(value)

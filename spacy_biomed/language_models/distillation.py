@@ -13,7 +13,7 @@ from .distillation_recipe import DistillationRecipe
 from .distillation_trainer import DistillationTrainer, show_attention
 from .initialization import check_positions, load_language_model
 from .objectives import Objective, Shape
-from .objectives.layer_maps import map_layers
+from .objectives.objective import map_layers
 from .run_folders import RunReport, claim_text, open_run, short_name, start_processes, train
 from .students import create_smaller, take_layers
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import BiomedError
-from .objectives.layer_maps import check_layers, map_layers
+from .objectives.objective import check_layers, map_layers
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -16,6 +16,7 @@ from .loading import (
     choose_attention,
     commit_of,
     explaining,
+    fetch_encoder,
     files_of,
     has_only_pickles,
     load_tokenizer,
@@ -23,7 +24,7 @@ from .loading import (
     read_config,
     read_weights,
 )
-from .pickled import read_pickled_classifier
+from .pickled import PICKLES, read_checkpoint
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
@@ -136,7 +137,8 @@ def _read_model(kind: str, source: str, config: PretrainedConfig) -> PreTrainedM
     loader = getattr(transformers, f"AutoModel{kind}")
     where = files_of(source, commit_of(config))
     if has_only_pickles(source, where):
-        model, missing = read_pickled_classifier(loader, source, where["revision"])
+        folder = fetch_encoder(source, where["revision"], PICKLES)
+        model, missing = read_checkpoint(loader, folder)
     else:
         model, missing = read_weights(loader, source, config, **choose_attention())
     if missing:

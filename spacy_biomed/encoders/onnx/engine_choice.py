@@ -111,7 +111,7 @@ def _time_engines(
 
 def _time(engine: Engine, batches: Sequence[Inputs]) -> float:
     """Word pieces that an engine encodes in a second."""
-    [output] = engine.signature.widths
+    [output] = engine.widths
 
     def encode() -> None:
         for batch in batches:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING
 
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModel, AutoModelForMaskedLM
+from transformers import (
+    MODEL_FOR_MASKED_LM_MAPPING,
+    AutoModel,
+    AutoModelForMaskedLM,
+    PreTrainedModel,
+)
 
 from ..errors import BiomedError
 from .batching.word_piece_tokenizer import WordPieceTokenizer
 from .loading import PICKLE, explaining, fetch_encoder, load_tokenizer, locate, read_config
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 # The files of a pickle: one, or several with their index.
 PICKLES = f"{PICKLE.removesuffix('.bin')}*.bin*"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 import transformers
+from transformers import PretrainedConfig, PreTrainedModel
 
 from ..arrays import Floats1d, Floats2d
 from ..errors import BiomedError, escape
@@ -25,9 +26,6 @@ from .loading import (
     read_weights,
 )
 from .pickled import PICKLES, read_checkpoint
-
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel
 
 # The class that loads a model, by the end of the name that its config.json gives.
 TOKENS, TEXTS = "ForTokenClassification", "ForSequenceClassification"

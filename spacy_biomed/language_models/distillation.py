@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+import torch
 from accelerate import PartialState
 from rich.console import Console
+from transformers import PreTrainedModel
 
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..errors import BiomedError
@@ -18,9 +20,6 @@ from .initialization import check_positions, load_language_model
 from .objectives import Objective, Shape
 from .objectives.objective import check_layers, map_layers
 from .run_folders import RunReport, claim_text, open_run, short_name, start_processes, train
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 _LAYER = re.compile(r"\.(?:encoder|transformer)\.layer\.(\d+)\.")
 
@@ -207,8 +206,6 @@ def create_smaller(
         BiomedError: if the heads do not divide the width, or if the teacher's type is not supported
             because its shape has further sizes.
     """
-    import torch
-
     if width % heads:
         raise BiomedError(f"width {width} is not a multiple of {heads} heads: change one of them")
     config = copy.deepcopy(teacher.config)

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
+from transformers import (
+    MODEL_FOR_MASKED_LM_MAPPING,
+    AutoModelForMaskedLM,
+    BertConfig,
+    PretrainedConfig,
+    PreTrainedModel,
+    RobertaConfig,
+)
 
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..encoders.capabilities import max_sequence_length
+from ..encoders.loading import (
+    commit_of,
+    load_pretrained,
+    read_config,
+    read_weights,
+    without_warnings,
+)
 from ..errors import BiomedError
-
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel
-
-    from .recipe import FreshEncoder, TrainingRecipe
+from .recipe import FreshEncoder, TrainingRecipe
 
 # The names of the dropout probability of attention in configs of transformers.
 ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")
@@ -25,9 +36,6 @@ def create_language_model(
     Args:
         on_cpu: whether it will be trained on a CPU.
     """
-    import torch
-    from transformers import AutoModelForMaskedLM
-
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return AutoModelForMaskedLM.from_config(
@@ -37,8 +45,6 @@ def create_language_model(
 
 def create_config(tokenizer: WordPieceTokenizer, encoder: FreshEncoder) -> PretrainedConfig:
     """Create the transformers config of an encoder with random weights."""
-    from transformers import BertConfig, RobertaConfig
-
     shape: dict[str, object] = {
         "vocab_size": tokenizer.tokenizer.get_vocab_size(),
         "hidden_size": encoder.width,
@@ -79,17 +85,6 @@ def load_language_model(
         BiomedError: if the encoder cannot be loaded, its vocabulary has no mask token, or
             transformers has no such head for its type.
     """
-    import torch
-    from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM
-
-    from ..encoders.loading import (
-        commit_of,
-        load_pretrained,
-        read_config,
-        read_weights,
-        without_warnings,
-    )
-
     tokenizer, encoder = load_pretrained(name, revision)
     if tokenizer.mask is None:
         raise BiomedError(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from accelerate import PartialState
 from rich.console import Console
+from transformers import PreTrainedModel
 
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..errors import BiomedError
@@ -26,9 +26,6 @@ from .run_folders import RunReport, claim_text, open_run, short_name, start_proc
 from .text_start import start_from_text
 from .trainer import MaskedLanguageModelTrainer
 from .vocabulary import Documents, learn_vocabulary, read_tokenizer, save_tokenizer
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 def pretrain(recipe: PretrainingRecipe, console: Console | None = None) -> RunReport | None:

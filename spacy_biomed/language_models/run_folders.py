@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from accelerate import PartialState
@@ -18,6 +18,7 @@ from confection import Config
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from rich.console import Console
 from spacy.util import dict_to_dot
+from transformers import AutoModelForMaskedLM, PretrainedConfig
 
 from ..encoders.batching.concurrency import describe_processor
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
@@ -35,9 +36,6 @@ from .trainer import (
     last_checkpoint,
     remove_incomplete_checkpoints,
 )
-
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig
 
 CHECKPOINTS, TEXT, LOG, RUN = "checkpoints", "text", "log.jsonl", "run.json"
 
@@ -164,8 +162,6 @@ def train(
     Returns:
         the result; None in processes other than the main process.
     """
-    from transformers import AutoModelForMaskedLM
-
     recipe = trainer.recipe
     log = recipe.output.work / LOG
     if directory is None:

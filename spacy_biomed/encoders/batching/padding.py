@@ -9,8 +9,7 @@ import numpy as np
 from ...arrays import Ints1d, Ints2d
 from .pair_pieces import TextPieces
 from .ragged import borders, ranges, split_at
-from .row_packing import Placement
-from .windows import Windows
+from .windows import Placement, Windows
 from .word_piece_tokenizer import PairTemplate, WordPieceTokenizer
 
 # The stretches of a document's rows, in order. A single text has all its word pieces in the second

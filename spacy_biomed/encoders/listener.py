@@ -141,22 +141,17 @@ def _read(
     if missing and is_train:  # the encoder is frozen and not among the annotating components
         raise ValueError(Errors.E203.format(name=model.upstream_name))
     if missing:
-        encoded = _encode(model, [docs[i] for i in missing])
+        if model.encoder is None or not model.encoder.has_dim("nO"):
+            raise BiomedError(
+                "a document has no encoding, and no encoder comes before the head that needs one: "
+                "add biomed_transformer to the pipeline"
+            )
+        encoded = model.encoder.predict([docs[i] for i in missing])
         for i, encoding in zip(missing, encoded.split(), strict=True):
             encodings[i] = encoding
     for doc in docs:
         release_encoding(doc)
     return EncodedBatch.from_docs(encodings), lambda d_hidden: []
-
-
-def _encode(model: EncoderListener, docs: list[Doc]) -> EncodedBatch:
-    """Encode documents that have no encoding, without storing it on them."""
-    if model.encoder is None or not model.encoder.has_dim("nO"):
-        raise BiomedError(
-            "a document has no encoding, and no encoder comes before the head that needs one: add "
-            "biomed_transformer to the pipeline"
-        )
-    return model.encoder.predict(docs)
 
 
 def _zeros(model: EncoderListener, docs: list[Doc]) -> list:

@@ -12,15 +12,9 @@ from transformers import (
     RobertaConfig,
 )
 
+from ..encoders import loading
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..encoders.capabilities import max_sequence_length
-from ..encoders.loading import (
-    commit_of,
-    load_pretrained,
-    read_config,
-    read_weights,
-    without_warnings,
-)
 from ..errors import BiomedError
 from .recipe import FreshEncoder, TrainingRecipe
 
@@ -85,7 +79,7 @@ def load_language_model(
         BiomedError: if the encoder cannot be loaded, its vocabulary has no mask token, or
             transformers has no such head for its type.
     """
-    tokenizer, encoder = load_pretrained(name, revision)
+    tokenizer, encoder = loading.load_pretrained(name, revision)
     if tokenizer.mask is None:
         raise BiomedError(
             f"encoder '{name}': its vocabulary has no mask token to train with; choose another"
@@ -96,12 +90,12 @@ def load_language_model(
             f"encoder '{name}': transformers has no head for masked language modelling on encoders "
             f"of type {config.model_type}; choose another"
         )
-    with without_warnings(), torch.random.fork_rng(devices=[]):
+    with loading.without_warnings(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model, missing = read_weights(
+        model, missing = loading.read_weights(
             AutoModelForMaskedLM,
             config.name_or_path,
-            read_config(config.name_or_path, commit_of(config)),
+            loading.read_config(config.name_or_path, loading.commit_of(config)),
             **_attention(config, on_cpu),
         )
     return tokenizer, model, bool(missing)

@@ -265,12 +265,9 @@ def _read_text(corpus: str, doc: Doc, spans_key: str | None, counts: CombinedPar
 
 
 def _sentences(doc: Doc) -> list[str]:
-    if not len(doc):
-        return []
-    if doc.has_annotation("SENT_START"):
-        return [sentence.text for sentence in doc.sents]
-    starts = [i for i, is_start in enumerate(Sentencizer().predict([doc])[0]) if is_start]
-    return [doc[start:end].text for start, end in zip(starts, [*starts[1:], len(doc)], strict=True)]
+    if not doc.has_annotation("SENT_START"):
+        doc = Sentencizer()(copy_tokens(doc, doc.vocab))
+    return [sentence.text for sentence in doc.sents]
 
 
 def _map_text(text: _Text, label_map: LabelMap, labels: Iterable[str]) -> None:

@@ -105,12 +105,7 @@ class OnnxShim(Shim):
             and the engines that can run it (any, if missing).
     """
 
-    def __init__(
-        self,
-        threads: int | None = None,
-        engine: EngineSetting = "auto",
-        precision: EnginePrecision = "auto",
-    ):
+    def __init__(self, threads: int | None, engine: EngineSetting, precision: EnginePrecision):
         super().__init__(None)
         self.threads = threads
         self.setting = engine

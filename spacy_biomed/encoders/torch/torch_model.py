@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
+import srsly
 import torch
 import transformers
 from spacy.tokens import Doc
@@ -286,8 +287,6 @@ class EncoderShim(PyTorchShim):
         self.set_encoder(*load_directory(path))
 
     def to_bytes(self) -> bytes:
-        import srsly
-
         if self._model is None:
             return srsly.msgpack_dumps({})
         with tempfile.TemporaryDirectory() as directory:

@@ -7,8 +7,7 @@ from .objectives import Needs, Objective, Outputs, Shape
 from .pretraining import pretrain
 from .recipe import PretrainingRecipe, TrainingRecipe, read_recipe
 from .run_folders import RunReport
-from .sentence_filters import LanguageIdentifier, SentenceFilter, Thresholds
-from .sentence_splitting import SentenceSplitter
+from .sentences import LanguageIdentifier, SentenceFilter, SentenceSplitter, Thresholds
 from .text_sources import read_documents, sample_documents
 from .text_start import start_from_text
 from .vocabulary import learn_vocabulary, read_tokenizer, save_tokenizer

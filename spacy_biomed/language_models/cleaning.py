@@ -27,8 +27,7 @@ from ..files.working_directories import scratch_directory
 from ..workers.pool import ProcessPool
 from ..workers.process import WorkerFailed
 from .deduplication import DuplicateIndex, NearDuplicates, Sketch, Sketcher, hash_text, normalize
-from .sentence_filters import RULES, LanguageIdentifier, SentenceFilter, Thresholds
-from .sentence_splitting import SentenceSplitter
+from .sentences import RULES, LanguageIdentifier, SentenceFilter, SentenceSplitter, Thresholds
 from .text_sources import read_documents
 
 # Invisible characters: byte-order marks, zero-width spaces and joiners, soft hyphens.

@@ -20,9 +20,16 @@ from .initialization import (
     load_language_model,
 )
 from .packed_sequences import hash_text
-from .progress import counting
 from .recipe import Existing, FreshEncoder, PretrainingRecipe
-from .run_folders import RunReport, claim_text, open_run, short_name, start_processes, train
+from .run_folders import (
+    RunReport,
+    claim_text,
+    counting,
+    open_run,
+    short_name,
+    start_processes,
+    train,
+)
 from .text_start import start_from_text
 from .trainer import MaskedLanguageModelTrainer
 from .vocabulary import Documents, learn_vocabulary, read_tokenizer, save_tokenizer

@@ -19,8 +19,7 @@ from thinc.api import Model
 
 from ...errors import BiomedError, install_command
 from ..capabilities import count_segments, max_sequence_length
-from ..encoder_model import read_documents
-from ..thinc_shims import get_module
+from ..encoder_model import get_module, read_documents
 from .engines import ENGINES, EngineName, Inputs
 from .onnx_model import INPUTS, MODEL, OUTPUT, SEGMENTS, SETTINGS, TOKENIZER, make_inputs
 

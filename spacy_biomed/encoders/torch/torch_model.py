@@ -39,10 +39,9 @@ from ..capabilities import (
     max_sequence_length,
 )
 from ..casing import fold_accents
-from ..encoder_model import read_documents, unpack_files
+from ..encoder_model import get_module, read_documents, unpack_files
 from ..finite import check_scores
 from ..loading import FILES, load_directory, load_pretrained, save_encoder
-from ..thinc_shims import get_module
 from .dropout import use_byte_dropout
 from .precision import Precision, autocast, resolve_precision
 from .torch_weights import LinearCasts, TableGradient, add_gradient

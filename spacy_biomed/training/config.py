@@ -371,17 +371,13 @@ def read_template(template: Path | str) -> Config:
         return Config(ordered, is_interpolated=False)
     sections = ("paths", "vars", "nlp")
     missing = [f"[{name}]" for name in sections if not isinstance(config.get(name), dict)]
-    if missing:
-        raise BiomedError(
-            f"{path}: no section {' and '.join(missing)} to fill; begin with a config that `spacy "
-            "biomed init-config` writes"
-        )
-    if "batch_words" not in config["vars"]:
-        raise BiomedError(
-            f"{path}: no setting batch_words in [vars]; begin with a config that `spacy biomed "
-            "init-config` writes"
-        )
-    return config
+    if not missing and "batch_words" in config["vars"]:
+        return config
+    section = f"section {' and '.join(missing)} to fill"
+    lacks = section if missing else "setting batch_words in [vars]"
+    raise BiomedError(
+        f"{path}: no {lacks}; begin with a config that `spacy biomed init-config` writes"
+    )
 
 
 def read_config(

@@ -27,8 +27,7 @@ from ..pipeline.component_classes import find_described, find_head
 from ..pipeline.encoder_head import EncoderHead
 from ..settings.config_errors import explain_config_error
 from ..settings.sections import Section, explain_validation
-from .corpus import split_doc
-from .corpus_task import find_learner, list_learners
+from .corpus import find_learner, list_learners, split_doc
 
 # A whole number from 1.
 Count = Annotated[int, Field(strict=True, ge=1)]

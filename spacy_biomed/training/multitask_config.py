@@ -28,7 +28,7 @@ from .config import (
     read_description,
     read_template,
 )
-from .corpus_task import find_learner
+from .corpus import find_learner
 
 Schedule = Literal["round_robin", "proportional"]
 SCHEDULES: tuple[Schedule, ...] = ("round_robin", "proportional")

@@ -197,15 +197,6 @@ class Sentence:
 Rule = Callable[[Sentence, Thresholds], bool]
 
 
-def _too_many_symbols(sentence: Sentence, limits: Thresholds) -> bool:
-    symbols = sentence.size - sentence.letters - sentence.digits
-    return symbols > limits.max_symbols * sentence.size
-
-
-def _repeated_characters(sentence: Sentence, limits: Thresholds) -> bool:
-    return re.search(rf"([^\d\s])\1{{{limits.max_repeats}}}", sentence.text) is not None
-
-
 def _all_capitals(sentence: Sentence, limits: Thresholds) -> bool:
     if len(sentence.words) < limits.capitals_from:
         return False
@@ -233,9 +224,13 @@ RULES: dict[str, Rule] = {
     "broken_encoding": lambda s, _: _BROKEN_ENCODING.search(s.text) is not None,
     "markup": lambda s, _: _MARKUP.search(s.text) is not None,
     "address": lambda s, _: _ADDRESS.search(s.text) is not None,
-    "repeated_characters": _repeated_characters,
+    "repeated_characters": lambda s, limits: (
+        re.search(rf"([^\d\s])\1{{{limits.max_repeats}}}", s.text) is not None
+    ),
     "too_many_digits": lambda s, limits: s.digits > limits.max_digits * s.size,
-    "too_many_symbols": _too_many_symbols,
+    "too_many_symbols": lambda s, limits: (
+        s.size - s.letters - s.digits > limits.max_symbols * s.size
+    ),
     "too_few_letters": lambda s, limits: s.letters < limits.min_letters * s.size,
     "too_short": lambda s, limits: len(s.words) < limits.min_words,
     "too_long": lambda s, limits: len(s.words) > limits.max_words,

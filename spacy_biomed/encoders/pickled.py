@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from pickle import UnpicklingError
 
-from transformers import (
-    MODEL_FOR_MASKED_LM_MAPPING,
-    AutoModel,
-    AutoModelForMaskedLM,
-    PreTrainedModel,
-)
+import transformers
+from transformers import PreTrainedModel
 
 from ..errors import BiomedError
 from .batching.word_piece_tokenizer import WordPieceTokenizer
@@ -44,11 +40,11 @@ def read_pickled(
 
 
 def _read_model(folder: str) -> PreTrainedModel:
-    if type(read_config(folder)) in MODEL_FOR_MASKED_LM_MAPPING:
-        model, missing = read_checkpoint(AutoModelForMaskedLM, folder)
+    if type(read_config(folder)) in transformers.MODEL_FOR_MASKED_LM_MAPPING:
+        model, missing = read_checkpoint(transformers.AutoModelForMaskedLM, folder)
         if not missing:
             return model
-    model, missing = read_checkpoint(AutoModel, folder)
+    model, missing = read_checkpoint(transformers.AutoModel, folder)
     missing = [key for key in missing if not key.startswith("pooler.")]
     if missing:
         raise BiomedError(

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import torch
-from transformers import (
-    MODEL_FOR_MASKED_LM_MAPPING,
-    AutoModelForMaskedLM,
-    BertConfig,
-    PretrainedConfig,
-    PreTrainedModel,
-    RobertaConfig,
-)
+import transformers
+from transformers import PretrainedConfig, PreTrainedModel
 
 from ..encoders import loading
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
@@ -32,7 +26,7 @@ def create_language_model(
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return AutoModelForMaskedLM.from_config(
+        return transformers.AutoModelForMaskedLM.from_config(
             config, trust_remote_code=False, **_attention(config, on_cpu)
         )
 
@@ -50,8 +44,8 @@ def create_config(tokenizer: WordPieceTokenizer, encoder: FreshEncoder) -> Pretr
         "pad_token_id": tokenizer.pad,
     }
     if encoder.type == "bert":
-        return BertConfig(**shape, max_position_embeddings=encoder.positions)
-    return RobertaConfig(
+        return transformers.BertConfig(**shape, max_position_embeddings=encoder.positions)
+    return transformers.RobertaConfig(
         **shape,
         # RoBERTa's positions start after the padding id.
         max_position_embeddings=encoder.positions + tokenizer.pad + 1,
@@ -85,7 +79,7 @@ def load_language_model(
             f"encoder '{name}': its vocabulary has no mask token to train with; choose another"
         )
     config = encoder.config
-    if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
+    if type(config) not in transformers.MODEL_FOR_MASKED_LM_MAPPING:
         raise BiomedError(
             f"encoder '{name}': transformers has no head for masked language modelling on encoders "
             f"of type {config.model_type}; choose another"
@@ -93,7 +87,7 @@ def load_language_model(
     with loading.without_warnings(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model, missing = loading.read_weights(
-            AutoModelForMaskedLM,
+            transformers.AutoModelForMaskedLM,
             config.name_or_path,
             loading.read_config(config.name_or_path, loading.commit_of(config)),
             **_attention(config, on_cpu),

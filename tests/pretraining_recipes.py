@@ -12,8 +12,8 @@ from typing import Any
 
 from confection import Config
 
-from spacy_biomed.language_models.progress import read_rows
 from spacy_biomed.language_models.recipe import PretrainingRecipe, read_recipe
+from spacy_biomed.language_models.run_folders import read_rows
 
 RECIPE = """
 [paths]

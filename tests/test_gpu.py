@@ -34,7 +34,7 @@ from spacy_biomed.bulk import BulkSettings, annotate_collection
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.encoders.batching.encoded import get_encoding
 from spacy_biomed.language_models.pretraining import pretrain
-from spacy_biomed.language_models.progress import read_rows
+from spacy_biomed.language_models.run_folders import read_rows
 from spacy_biomed.pipeline.component_classes import list_heads
 from spacy_biomed.training.config import fill_config
 from spacy_biomed.training.corpus import Corpus_v1

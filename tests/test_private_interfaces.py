@@ -17,11 +17,11 @@ TABLE = PACKAGE.parent / "docs" / "internals.md"
 # Modules that use a private name of another package.
 USES = {
     "_util": {"cli/_shared/overrides.py"},
-    "_model": {"encoders/thinc_shims.py", "encoders/torch/torch_model.py"},
-    "_grad_scaler": {"encoders/thinc_shims.py", "encoders/torch/torch_model.py"},
-    "_enabled": {"encoders/thinc_shims.py"},
-    "_scale": {"encoders/thinc_shims.py"},
-    "_growth_tracker": {"encoders/thinc_shims.py"},
+    "_model": {"encoders/encoder_model.py", "encoders/torch/torch_model.py"},
+    "_grad_scaler": {"encoders/encoder_model.py", "encoders/torch/torch_model.py"},
+    "_enabled": {"encoders/encoder_model.py"},
+    "_scale": {"encoders/encoder_model.py"},
+    "_growth_tracker": {"encoders/encoder_model.py"},
     "_version": {"encoders/torch/torch_weights.py"},
     "_attn_implementation": {"encoders/capabilities.py"},
     "_commit_hash": {"encoders/loading.py"},
@@ -130,7 +130,7 @@ def test_thincs_layers_have_their_module_and_their_scale():
     torch = pytest.importorskip("torch")
     from thinc.api import PyTorchGradScaler, PyTorchShim
 
-    from spacy_biomed.encoders.thinc_shims import get_loss_scale, get_module
+    from spacy_biomed.encoders.encoder_model import get_loss_scale, get_module
 
     module = torch.nn.Linear(2, 2)
     scaler = PyTorchGradScaler(enabled=True, init_scale=8.0)

@@ -51,7 +51,7 @@ def clean(
     """
     from ..language_models.cleaning import CleaningSettings, clean_corpus, report_path
     from ..language_models.deduplication import NearDuplicates
-    from ..language_models.sentence_filters import Thresholds
+    from ..language_models.sentences import Thresholds
 
     if min_words > max_words:
         raise BiomedError(f"--min-words {min_words} is above --max-words {max_words}: swap them")

@@ -1,6 +1,6 @@
 from .batching.encoded import EncodedBatch, EncodedDoc, get_encoding, set_encoding
 from .encoder_catalogue import EncoderEntry, all_encoders, find_encoder
-from .listener import EncoderListener, EncoderListener_v1
+from .listener import EncoderListener
 from .loading import load_pretrained, load_tokenizer, save_encoder
 from .onnx.onnx_export import export_encoder
 from .onnx.onnx_model import OnnxTransformerModel_v1
@@ -12,7 +12,6 @@ __all__ = [
     "EncodedDoc",
     "EncoderEntry",
     "EncoderListener",
-    "EncoderListener_v1",
     "OnnxTransformerModel_v1",
     "TransformerModel_v1",
     "all_encoders",

@@ -33,17 +33,21 @@ def check_casing(tokenizer: Tokenizer, source: str, *, cased: bool | None = None
     Args:
         cased: whether the encoder is cased, by the catalogue; by default its vocabulary tells.
     """
-    lowers = lowercases(tokenizer)
+    normalize = tokenizer.normalizer.normalize_str if tokenizer.normalizer is not None else str
+    lowers = "A" not in normalize("A")
     words = [word for word in tokenizer.get_vocab() if not _SPECIAL.fullmatch(word)]
-    has_capitals = sum(map(is_cased, words)) > LEAST_SHARE * len(words)
+    # Byte-level vocabularies have every single letter.
+    longer = [word for word in words if len(word.removeprefix("##")) > 1]
+    least = LEAST_SHARE * len(words)
+    has_capitals = sum(1 for word in longer if _CAPITAL.search(word)) > least
     if lowers and (has_capitals if cased is None else cased):
         raise BiomedError(
             f"{source}: its vocabulary is cased, and its tokenizer writes every word in lower "
             'case, so that words become unknown: put "do_lower_case": false into its '
             "tokenizer_config.json"
         )
-    has_accents = sum(map(is_accented, words)) > LEAST_SHARE * len(words)
-    if has_accents and strips_accents(tokenizer):
+    has_accents = sum(1 for word in longer if _ACCENT.search(word)) > least
+    if has_accents and normalize("é") == "e":
         raise BiomedError(
             f"{source}: its vocabulary has words with accents, and its tokenizer removes accents, "
             'so that these words are read as others: put "strip_accents": false into its '
@@ -67,29 +71,6 @@ def share_of_unknown(tokenizer: Tokenizer, words: Counter[str]) -> float:
     encodings = tokenizer.encode_batch(list(words), add_special_tokens=False)
     counts = zip(words.values(), encodings, strict=True)
     return sum(count for count, one in counts if unknown in one.ids) / words.total()
-
-
-def lowercases(tokenizer: Tokenizer) -> bool:
-    """Whether a tokenizer writes words in lower case."""
-    return tokenizer.normalizer is not None and "A" not in tokenizer.normalizer.normalize_str("A")
-
-
-def strips_accents(tokenizer: Tokenizer) -> bool:
-    """Whether a tokenizer removes the accents of words."""
-    return tokenizer.normalizer is not None and tokenizer.normalizer.normalize_str("é") == "e"
-
-
-def is_accented(word: str) -> bool:
-    """Whether an entry of a vocabulary has more than one letter, and an accent."""
-    return len(word.removeprefix("##")) > 1 and bool(_ACCENT.search(word))
-
-
-def is_cased(word: str) -> bool:
-    """Whether an entry of a vocabulary has more than one letter, and a capital.
-
-    Byte-level vocabularies have every single letter.
-    """
-    return len(word.removeprefix("##")) > 1 and bool(_CAPITAL.search(word))
 
 
 def fold_accents(tokenizer: WordPieceTokenizer, name: str) -> WordPieceTokenizer:

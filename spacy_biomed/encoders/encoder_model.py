@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 import srsly
 from spacy.errors import Errors
 from spacy.tokens import Doc
-from thinc.api import Model, Shim
+from thinc.api import Model, PyTorchShim, Shim
 
 from ..errors import BiomedError
 from .batching.encoded import EncodedBatch
 from .batching.sequences import Sequences, make_sequences
 from .listener import refuse_replacement
+
+if TYPE_CHECKING:
+    import torch
 
 
 def create_encoder_model(
@@ -65,3 +69,20 @@ def unpack_files(data: bytes, names: Collection[str]) -> dict[str, bytes]:
             f"{', '.join(names)}; nothing was written: make them with `nlp.to_bytes()`"
         )
     return files
+
+
+# What thinc's PyTorch layers have in private attributes only.
+
+
+def get_module(shim: PyTorchShim) -> torch.nn.Module:
+    """The PyTorch module of a layer; None before it is created."""
+    return shim._model
+
+
+def get_loss_scale(shim: PyTorchShim) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """By how much fp16 training scales losses, and for how many steps it has.
+
+    These are two tensors of one number, which may be written to; None if losses are not scaled.
+    """
+    scaler = shim._grad_scaler
+    return (scaler._scale, scaler._growth_tracker) if scaler._enabled else None

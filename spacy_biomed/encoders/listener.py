@@ -1,6 +1,7 @@
-"""`spacy_biomed.EncoderListener.v1`: a head's view of the upstream encoder of either kind."""
+"""`spacy_biomed.EncoderListener.v1`: a head's view of the upstream encoder of either kind.
 
-from __future__ import annotations
+Annotations are types and not strings: by them spaCy checks the settings of a class in a config.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,13 +28,26 @@ class EncoderListener(Model):
     to it. In prediction the encodings are read from the documents. A document that has dropped its
     encoding, after the last listener had read it, is encoded again.
 
+    Args:
+        pooling: "first" gives a token the vector of its first word piece, "mean" the mean over all
+            its word pieces. The layer returns (tokens, width) for each document, with zeros for a
+            token without word pieces. "pieces" keeps the word pieces apart and returns for each
+            document a Ragged of data (aligned, width) and lengths (tokens,). "cls" gives one row
+            for each document, (1, width): the vector of its first position, which is the special
+            token [CLS] or <s> of its first window. A document without tokens gets zeros.
+        grad_factor: multiplies the gradient that goes back to the encoder; 0.0 keeps this head from
+            training it.
+        upstream: name of the encoder component, or "*" for any.
+
     Attributes:
         encoder: the model of the component that it listens to, for documents without an encoding
             and for heads that encode separate texts; None if the pipeline has none.
         is_sizing: whether the head is being initialised, when zeros are sufficient (`sizing`).
     """
 
-    def __init__(self, pooling: Pooling, grad_factor: float, upstream: str):
+    def __init__(self, pooling: Pooling = "first", grad_factor: float = 1.0, upstream: str = "*"):
+        if pooling not in POOLINGS:
+            raise ValueError(f"unknown pooling '{pooling}': {list_choices(pooling, POOLINGS)}")
         super().__init__(
             "encoder_listener",
             forward,
@@ -74,27 +88,6 @@ class EncoderListener(Model):
             return
         for doc in docs:
             release_encoding(doc)
-
-
-def EncoderListener_v1(
-    pooling: Pooling = "first", grad_factor: float = 1.0, upstream: str = "*"
-) -> Model[list[Doc], list[Floats2d] | list[Ragged]]:
-    """Listen to an encoder component upstream in the pipeline.
-
-    Args:
-        pooling: "first" gives a token the vector of its first word piece, "mean" the mean over all
-            its word pieces. The layer returns (tokens, width) for each document, with zeros for a
-            token without word pieces. "pieces" keeps the word pieces apart and returns for each
-            document a Ragged of data (aligned, width) and lengths (tokens,). "cls" gives one row
-            for each document, (1, width): the vector of its first position, which is the special
-            token [CLS] or <s> of its first window. A document without tokens gets zeros.
-        grad_factor: multiplies the gradient that goes back to the encoder; 0.0 keeps this head from
-            training it.
-        upstream: name of the encoder component, or "*" for any.
-    """
-    if pooling not in POOLINGS:
-        raise ValueError(f"unknown pooling '{pooling}': {list_choices(pooling, POOLINGS)}")
-    return EncoderListener(pooling, grad_factor, upstream)
 
 
 @contextmanager
@@ -148,22 +141,17 @@ def _read(
     if missing and is_train:  # the encoder is frozen and not among the annotating components
         raise ValueError(Errors.E203.format(name=model.upstream_name))
     if missing:
-        encoded = _encode(model, [docs[i] for i in missing])
+        if model.encoder is None or not model.encoder.has_dim("nO"):
+            raise BiomedError(
+                "a document has no encoding, and no encoder comes before the head that needs one: "
+                "add biomed_transformer to the pipeline"
+            )
+        encoded = model.encoder.predict([docs[i] for i in missing])
         for i, encoding in zip(missing, encoded.split(), strict=True):
             encodings[i] = encoding
     for doc in docs:
         release_encoding(doc)
     return EncodedBatch.from_docs(encodings), lambda d_hidden: []
-
-
-def _encode(model: EncoderListener, docs: list[Doc]) -> EncodedBatch:
-    """Encode documents that have no encoding, without storing it on them."""
-    if model.encoder is None or not model.encoder.has_dim("nO"):
-        raise BiomedError(
-            "a document has no encoding, and no encoder comes before the head that needs one: add "
-            "biomed_transformer to the pipeline"
-        )
-    return model.encoder.predict(docs)
 
 
 def _zeros(model: EncoderListener, docs: list[Doc]) -> list:
@@ -247,3 +235,7 @@ def _scatter(ops: Ops, batch: EncodedBatch, rows: np.ndarray, d_vectors: Floats2
     d_hidden = ops.alloc2f(*batch.hidden.shape)
     ops.scatter_add(d_hidden, ops.asarray1i(rows), d_vectors)
     return d_hidden
+
+
+# The registered name.
+EncoderListener_v1 = EncoderListener

@@ -164,6 +164,7 @@ def read_config(source: str | Path, revision: str | None = None) -> PretrainedCo
     A directory is never looked up on the hub. An encoder that needs custom Python code, which is
     never run, is refused.
     """
+    from huggingface_hub import try_to_load_from_cache
     from transformers import AutoConfig, PretrainedConfig
 
     where = files_of(source, revision)
@@ -176,23 +177,16 @@ def read_config(source: str | Path, revision: str | None = None) -> PretrainedCo
     # Otherwise ModernBERT may compile its layers on a GPU, which needs a compiler.
     if hasattr(config, "reference_compile"):
         config.reference_compile = False
-    # transformers 4 stores the commit itself.
+    # transformers 4 stores the commit itself; it is also in the place in the hub client's cache.
     if not Path(source).is_dir() and commit_of(config) is None:
-        config._commit_hash = _find_commit(str(source), revision) or revision
+        path = try_to_load_from_cache(str(source), CONFIG, revision=revision)
+        config._commit_hash = Path(path).parent.name if isinstance(path, str) else revision
     return config
 
 
 def commit_of(config: PretrainedConfig) -> str | None:
     """The commit on the hub that a config was read from; None for that of a directory."""
     return getattr(config, "_commit_hash", None)
-
-
-def _find_commit(hub_id: str, revision: str | None) -> str | None:
-    """The commit whose config was read last, from its place in the hub client's cache."""
-    from huggingface_hub import try_to_load_from_cache
-
-    path = try_to_load_from_cache(hub_id, CONFIG, revision=revision)
-    return Path(path).parent.name if isinstance(path, str) else None
 
 
 def _refuse_code(source: str | Path, file: str, settings: dict[str, object]) -> None:

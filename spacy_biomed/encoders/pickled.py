@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING
 
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModel, AutoModelForMaskedLM
+import transformers
+from transformers import PreTrainedModel
 
 from ..errors import BiomedError
 from .batching.word_piece_tokenizer import WordPieceTokenizer
 from .loading import PICKLE, explaining, fetch_encoder, load_tokenizer, locate, read_config
-
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel
 
 # The files of a pickle: one, or several with their index.
 PICKLES = f"{PICKLE.removesuffix('.bin')}*.bin*"
@@ -38,29 +35,16 @@ def read_pickled(
     """
     source, revision = locate(name, revision)
     with explaining(name, source, revision):
-        folder = fetch_encoder(source, revision, PICKLES)
-        model = _read_model(folder, read_config(folder))
+        model = _read_model(fetch_encoder(source, revision, PICKLES))
     return load_tokenizer(name, revision), model
 
 
-def read_pickled_classifier(
-    kind: type[PreTrainedModel], source: str, revision: str | None
-) -> tuple[PreTrainedModel, list[str]]:
-    """Read a model with its head from a pytorch_model.bin.
-
-    Returns:
-        the model, and the names of the weights missing from the checkpoint, which are random.
-    """
-    folder = fetch_encoder(source, revision, PICKLES)
-    return _read(kind, folder, read_config(folder))
-
-
-def _read_model(folder: str, config: PretrainedConfig) -> PreTrainedModel:
-    if type(config) in MODEL_FOR_MASKED_LM_MAPPING:
-        model, missing = _read(AutoModelForMaskedLM, folder, config)
+def _read_model(folder: str) -> PreTrainedModel:
+    if type(read_config(folder)) in transformers.MODEL_FOR_MASKED_LM_MAPPING:
+        model, missing = read_checkpoint(transformers.AutoModelForMaskedLM, folder)
         if not missing:
             return model
-    model, missing = _read(AutoModel, folder, config)
+    model, missing = read_checkpoint(transformers.AutoModel, folder)
     missing = [key for key in missing if not key.startswith("pooler.")]
     if missing:
         raise BiomedError(
@@ -72,14 +56,16 @@ def _read_model(folder: str, config: PretrainedConfig) -> PreTrainedModel:
     return model
 
 
-def _read(
-    kind: type[PreTrainedModel], folder: str, config: PretrainedConfig
-) -> tuple[PreTrainedModel, list[str]]:
-    """The model, and the names of the weights missing from the checkpoint."""
+def read_checkpoint(kind: type[PreTrainedModel], folder: str) -> tuple[PreTrainedModel, list[str]]:
+    """Read a model with its head from a folder with a pytorch_model.bin.
+
+    Returns:
+        the model, and the names of the weights missing from the checkpoint, which are random.
+    """
     try:
         model, found = kind.from_pretrained(
             folder,
-            config=config,
+            config=read_config(folder),
             trust_remote_code=False,
             use_safetensors=False,
             weights_only=True,

@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 import transformers
+from transformers import PretrainedConfig, PreTrainedModel
 
 from ..arrays import Floats1d, Floats2d
 from ..errors import BiomedError, escape
+from . import loading
 from .batching.word_piece_tokenizer import WordPieceTokenizer
-from .loading import (
-    choose_attention,
-    commit_of,
-    explaining,
-    files_of,
-    has_only_pickles,
-    load_tokenizer,
-    locate,
-    read_config,
-    read_weights,
-)
-from .pickled import read_pickled_classifier
-
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel
+from .pickled import PICKLES, read_checkpoint
 
 # The class that loads a model, by the end of the name that its config.json gives.
 TOKENS, TEXTS = "ForTokenClassification", "ForSequenceClassification"
@@ -96,10 +84,10 @@ def load_classifier(name: str, revision: str | None = None) -> PublishedClassifi
         BiomedError: if it is not available or cannot be read, if it is not such a classifier, if
             its layers are unknown, or if it predicts a number and not classes.
     """
-    source, revision = locate(name, revision)
-    tokenizer = load_tokenizer(name, revision)
-    with explaining(name, source, revision):
-        config = read_config(source, revision)
+    source, revision = loading.locate(name, revision)
+    tokenizer = loading.load_tokenizer(name, revision)
+    with loading.explaining(name, source, revision):
+        config = loading.read_config(source, revision)
         kind = _find_kind(source, config)
         model = _read_model(kind, source, config)
     layers = _find_layers(kind, source, model)
@@ -112,7 +100,7 @@ def load_classifier(name: str, revision: str | None = None) -> PublishedClassifi
         output=_read_layer(model, layers.output),
         classes=[str(config.id2label[i]) for i in range(config.num_labels)],
         is_exclusive=config.problem_type != "multi_label_classification",
-        revision=commit_of(config),
+        revision=loading.commit_of(config),
     )
 
 
@@ -134,11 +122,12 @@ def _find_kind(source: str, config: PretrainedConfig) -> str:
 
 def _read_model(kind: str, source: str, config: PretrainedConfig) -> PreTrainedModel:
     loader = getattr(transformers, f"AutoModel{kind}")
-    where = files_of(source, commit_of(config))
-    if has_only_pickles(source, where):
-        model, missing = read_pickled_classifier(loader, source, where["revision"])
+    where = loading.files_of(source, loading.commit_of(config))
+    if loading.has_only_pickles(source, where):
+        folder = loading.fetch_encoder(source, where["revision"], PICKLES)
+        model, missing = read_checkpoint(loader, folder)
     else:
-        model, missing = read_weights(loader, source, config, **choose_attention())
+        model, missing = loading.read_weights(loader, source, config, **loading.choose_attention())
     if missing:
         raise BiomedError(
             f"{source}: its weights lack {escape(missing[0])} ({len(missing)} in all); get it from "

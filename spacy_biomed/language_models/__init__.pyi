@@ -1,16 +1,13 @@
 from .cleaning import CleaningReport, CleaningSettings, Source, clean_corpus
 from .deduplication import NearDuplicates
-from .distillation import distill
+from .distillation import create_smaller, distill, take_layers
 from .distillation_recipe import DistillationRecipe
 from .initialization import create_language_model, load_language_model
-from .language_identification import LanguageIdentifier
 from .objectives import Needs, Objective, Outputs, Shape
 from .pretraining import pretrain
 from .recipe import PretrainingRecipe, TrainingRecipe, read_recipe
 from .run_folders import RunReport
-from .sentence_filters import SentenceFilter, Thresholds
-from .sentence_splitting import SentenceSplitter
-from .students import create_smaller, take_layers
+from .sentences import LanguageIdentifier, SentenceFilter, SentenceSplitter, Thresholds
 from .text_sources import read_documents, sample_documents
 from .text_start import start_from_text
 from .vocabulary import learn_vocabulary, read_tokenizer, save_tokenizer

@@ -1,23 +1,156 @@
-"""The batches of a training: their sequences and order, and their distribution over processes.
+"""The batches of a training: their sequences and order, distribution over processes, and masks.
 
-Batches depend only on the seed and the number of the step. So a resumed run, or a run with another
-number of processes, has the same batches.
+Batches depend only on the seed and the number of the step, and the masks of a sequence on the seed
+and its place in the training. So a resumed run, or a run with another number of processes, has the
+same batches. The collators of transformers draw masks from one generator during the whole training,
+and their collator for whole words supports only WordPiece's `##`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Many
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
+from typing import TypedDict
 
 import numpy as np
+from numpy.random import Generator, Philox
 from torch.utils.data import Dataset
 
-from ..arrays import Ints1d
-from .masking import Masking
-from .packed_sequences import PackedText
+from ..arrays import Ints1d, Ints2d
+from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
+from .packed_sequences import PackedText, Sequence
 
 # Streams of masks: validation has the same masks at each evaluation.
 TRAINING, VALIDATION = 0, 1
+
+# Shares of the predicted pieces that are replaced by the mask, and by a random piece.
+HIDDEN, RANDOM = 0.8, 0.1
+
+
+class MaskedBatch(TypedDict):
+    """Padded sequences with some of their pieces hidden.
+
+    Attributes:
+        input_ids: (sequences, length) vocabulary ids.
+        attention_mask: (sequences, length) 1 for pieces and special tokens, 0 for padding.
+        positions: (predicted,) places in the flattened batch of the pieces to predict, in ascending
+            order; at least one for each sequence that has a piece other than special tokens.
+        labels: (predicted,) the original ids of these pieces.
+    """
+
+    input_ids: Ints2d
+    attention_mask: Ints2d
+    positions: Ints1d
+    labels: Ints1d
+
+
+class Masking:
+    """Masking as in Devlin et al. 2019, "BERT".
+
+    The mask token replaces 80% of the chosen pieces, and a random piece 10%; the other 10% stay.
+
+    Attributes:
+        whole_words: choose whole words with all their pieces, instead of pieces.
+        seed: seed of the masks, together with the places of sequences.
+    """
+
+    def __init__(
+        self,
+        tokenizer: WordPieceTokenizer,
+        *,
+        probability: float = 0.15,
+        whole_words: bool = False,
+        seed: int = 0,
+    ):
+        if tokenizer.mask is None:
+            raise ValueError("the vocabulary has no mask token")
+        self.prefix = np.array(tokenizer.prefix, dtype="int64")
+        self.suffix = np.array(tokenizer.suffix, dtype="int64")
+        self.pad, self.mask = tokenizer.pad, tokenizer.mask
+        self.probability = probability
+        self.whole_words = whole_words
+        self.seed = seed
+        backend = tokenizer.tokenizer
+        special = [*tokenizer.prefix, *tokenizer.suffix, self.pad, self.mask]
+        special += [i for i, token in backend.get_added_tokens_decoder().items() if token.special]
+        self.is_special = np.zeros(backend.get_vocab_size(), dtype=bool)
+        self.is_special[special] = True
+        self.ordinary = np.flatnonzero(~self.is_special)
+
+    def __call__(self, sequences: Many[Sequence], places: Ints1d, stream: int = 0) -> MaskedBatch:
+        """Pad sequences together and hide some of their pieces.
+
+        Args:
+            sequences: without special tokens around them.
+            places: (sequences,) place of each sequence in the training, from its start.
+            stream: a different number gives different masks for the same places, such as for
+                validation.
+        """
+        lengths = np.array([len(sequence.ids) for sequence in sequences])
+        ids, word_starts, inside = self._pad(sequences, lengths)
+        which, what = np.ones((2, *ids.shape))
+        which[inside], what[inside] = self._draw(lengths, places, stream)
+        if self.whole_words:
+            which = _spread(which, word_starts)
+        which[~inside | self.is_special[ids]] = 1.0
+        least = which.min(axis=1, keepdims=True)
+        chosen = (which < self.probability) | ((which == least) & (which < 1.0))
+        positions = np.flatnonzero(chosen)
+        labels = ids.ravel()[positions]
+        ids.ravel()[positions] = self._replace(labels, what.ravel()[positions])
+        ends = lengths + len(self.prefix) + len(self.suffix)
+        mask = np.arange(ids.shape[1]) < ends[:, None]
+        return MaskedBatch(
+            input_ids=ids, attention_mask=mask.astype("int64"), positions=positions, labels=labels
+        )
+
+    def _pad(
+        self, sequences: Many[Sequence], lengths: Ints1d
+    ) -> tuple[Ints2d, np.ndarray, np.ndarray]:
+        """Pad sequences.
+
+        Returns:
+            (sequences, length) each: ids with special tokens and padding; whether each is the first
+            piece of a word; whether each is part of a sequence.
+        """
+        before, after = len(self.prefix), len(self.suffix)
+        columns = np.arange(before + int(lengths.max(initial=0)) + after)
+        inside = (columns >= before) & (columns < before + lengths[:, None])
+        ids = np.full(inside.shape, self.pad, dtype="int64")
+        ids[:, :before] = self.prefix
+        ids[inside] = np.concatenate([sequence.ids for sequence in sequences])
+        rows = np.arange(len(sequences))[:, None]
+        ids[rows, before + lengths[:, None] + np.arange(after)] = self.suffix
+        word_starts = np.ones(ids.shape, dtype=bool)
+        word_starts[inside] = np.concatenate([sequence.word_starts for sequence in sequences])
+        # The second part of a word that was cut counts as a word.
+        word_starts[:, before] = True
+        return ids, word_starts, inside
+
+    def _draw(self, lengths: Ints1d, places: Ints1d, stream: int) -> np.ndarray:
+        """Two uniform numbers for each piece, (2, pieces), that depend only on its sequence."""
+        drawn = [
+            Generator(Philox(key=[self.seed, int(place)], counter=[0, 0, 0, stream])).random(
+                (2, length)
+            )
+            for length, place in zip(lengths, places, strict=True)
+        ]
+        return np.concatenate(drawn, axis=1)
+
+    def _replace(self, ids: Ints1d, uniform: np.ndarray) -> Ints1d:
+        """The input ids for the predicted pieces; all arrays are (predicted,)."""
+        share = np.clip((uniform - HIDDEN) / RANDOM, 0.0, 1.0 - 1e-12)
+        others = self.ordinary[(share * len(self.ordinary)).astype("int64")]
+        is_random = (uniform >= HIDDEN) & (uniform < HIDDEN + RANDOM)
+        return np.where(uniform < HIDDEN, self.mask, np.where(is_random, others, ids))
+
+
+def _spread(numbers: np.ndarray, word_starts: np.ndarray) -> np.ndarray:
+    """Give all pieces of a word the number of its first piece: (sequences, length)."""
+    columns = np.arange(numbers.shape[1])
+    first = np.maximum.accumulate(np.where(word_starts, columns, 0), axis=1)
+    return np.take_along_axis(numbers, first, axis=1)
 
 
 @dataclass(eq=False)

@@ -26,9 +26,7 @@ from ..files.sources import TEXTS, find_kind
 from ..workers.pool import ProcessPool
 from ..workers.process import WorkerFailed
 from .deduplication import DuplicateIndex, NearDuplicates, Sketch, Sketcher, hash_text, normalize
-from .language_identification import LanguageIdentifier
-from .sentence_filters import RULES, SentenceFilter, Thresholds
-from .sentence_splitting import SentenceSplitter
+from .sentences import RULES, LanguageIdentifier, SentenceFilter, SentenceSplitter, Thresholds
 from .text_sources import read_documents
 
 # Invisible characters: byte-order marks, zero-width spaces and joiners, soft hyphens.

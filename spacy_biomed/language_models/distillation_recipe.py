@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+from dataclasses import fields
 from typing import Any, get_type_hints
 
 import torch
@@ -123,10 +123,10 @@ class DistillationRecipe(TrainingRecipe):
 
 def _settings(objective: type[Objective]) -> type[BaseModel]:
     """A schema of the keyword arguments of an objective."""
-    hints = get_type_hints(objective.__init__)
-    parameters: dict[str, Any] = {
-        name: (hints[name], parameter.default)
-        for name, parameter in inspect.signature(objective).parameters.items()
-        if parameter.kind is parameter.KEYWORD_ONLY
+    hints = get_type_hints(objective)
+    settings: dict[str, Any] = {
+        field.name: (hints[field.name], field.default)
+        for field in fields(objective)
+        if field.kw_only
     }
-    return create_model(objective.__name__, **parameters)
+    return create_model(objective.__name__, **settings)

@@ -14,9 +14,8 @@ from .initialization import ATTENTION_DROPOUT
 from .objectives import Needs, Objective, Outputs
 from .objectives.objective import Terms
 from .packed_sequences import PackedText
-from .progress import TERM
 from .recipe import TrainingRecipe
-from .trainer import Inputs, MaskedLanguageModelTrainer, RowSelection
+from .trainer import TERM, Inputs, MaskedLanguageModelTrainer, RowSelection
 
 
 class DistillationTrainer(MaskedLanguageModelTrainer):

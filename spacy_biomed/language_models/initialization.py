@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
+import transformers
+from transformers import PretrainedConfig, PreTrainedModel
 
+from ..encoders import loading
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..encoders.capabilities import max_sequence_length
 from ..errors import BiomedError
-
-if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel
-
-    from .recipe import FreshEncoder, TrainingRecipe
+from .recipe import FreshEncoder, TrainingRecipe
 
 # The names of the dropout probability of attention in configs of transformers.
 ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")
@@ -25,20 +24,15 @@ def create_language_model(
     Args:
         on_cpu: whether it will be trained on a CPU.
     """
-    import torch
-    from transformers import AutoModelForMaskedLM
-
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return AutoModelForMaskedLM.from_config(
+        return transformers.AutoModelForMaskedLM.from_config(
             config, trust_remote_code=False, **_attention(config, on_cpu)
         )
 
 
 def create_config(tokenizer: WordPieceTokenizer, encoder: FreshEncoder) -> PretrainedConfig:
     """Create the transformers config of an encoder with random weights."""
-    from transformers import BertConfig, RobertaConfig
-
     shape: dict[str, object] = {
         "vocab_size": tokenizer.tokenizer.get_vocab_size(),
         "hidden_size": encoder.width,
@@ -50,8 +44,8 @@ def create_config(tokenizer: WordPieceTokenizer, encoder: FreshEncoder) -> Pretr
         "pad_token_id": tokenizer.pad,
     }
     if encoder.type == "bert":
-        return BertConfig(**shape, max_position_embeddings=encoder.positions)
-    return RobertaConfig(
+        return transformers.BertConfig(**shape, max_position_embeddings=encoder.positions)
+    return transformers.RobertaConfig(
         **shape,
         # RoBERTa's positions start after the padding id.
         max_position_embeddings=encoder.positions + tokenizer.pad + 1,
@@ -79,34 +73,23 @@ def load_language_model(
         BiomedError: if the encoder cannot be loaded, its vocabulary has no mask token, or
             transformers has no such head for its type.
     """
-    import torch
-    from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM
-
-    from ..encoders.loading import (
-        commit_of,
-        load_pretrained,
-        read_config,
-        read_weights,
-        without_warnings,
-    )
-
-    tokenizer, encoder = load_pretrained(name, revision)
+    tokenizer, encoder = loading.load_pretrained(name, revision)
     if tokenizer.mask is None:
         raise BiomedError(
             f"encoder '{name}': its vocabulary has no mask token to train with; choose another"
         )
     config = encoder.config
-    if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
+    if type(config) not in transformers.MODEL_FOR_MASKED_LM_MAPPING:
         raise BiomedError(
             f"encoder '{name}': transformers has no head for masked language modelling on encoders "
             f"of type {config.model_type}; choose another"
         )
-    with without_warnings(), torch.random.fork_rng(devices=[]):
+    with loading.without_warnings(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model, missing = read_weights(
-            AutoModelForMaskedLM,
+        model, missing = loading.read_weights(
+            transformers.AutoModelForMaskedLM,
             config.name_or_path,
-            read_config(config.name_or_path, commit_of(config)),
+            loading.read_config(config.name_or_path, loading.commit_of(config)),
             **_attention(config, on_cpu),
         )
     return tokenizer, model, bool(missing)

@@ -194,7 +194,7 @@ def pack_documents(
         (directory / _WORD_STARTS).open("wb") as word_starts,
         (directory / _CUTS).open("wb") as cuts,
     ):
-        cuts.write(_cut(np.zeros(1, dtype="int64")))
+        cuts.write(np.int64(0).tobytes())
         for encoding in _encode(documents, tokenizer, progress):
             size = len(encoding)
             ids.write(np.array(encoding.ids + separator, dtype=dtype).tobytes())
@@ -202,12 +202,13 @@ def pack_documents(
             word_starts.write(starts.tobytes())
             if not across_documents:
                 parts = -(-size // capacity)
-                cuts.write(_cut(end + np.arange(1, parts + 1) * size // parts))
+                ends = end + np.arange(1, parts + 1, dtype="int64") * size // parts
+                cuts.write(ends.tobytes())
             count += 1
             pieces += size
             end += len(starts)
         if across_documents and end:
-            cuts.write(_cut(np.append(np.arange(capacity, end, capacity), end)))
+            cuts.write(np.append(np.arange(capacity, end, capacity, dtype="int64"), end).tobytes())
     summary = {"documents": count, "pieces": pieces, "dtype": dtype.name}
     (directory / _SUMMARY).write_text(json.dumps(summary, indent=2), encoding="utf8")
     return PackedText(directory)
@@ -227,11 +228,6 @@ def _word_starts(words: list[int | None]) -> np.ndarray:
     """Whether each piece of a document is the first of a word: (pieces,), by the words' numbers."""
     numbers = np.array([-1 if word is None else word for word in words])
     return np.append(True, (numbers[1:] != numbers[:-1]) | (numbers[1:] < 0))
-
-
-def _cut(ends: Ints1d) -> bytes:
-    """The ends of sequences as they are in the file."""
-    return ends.astype("int64").tobytes()
 
 
 def _prepare(

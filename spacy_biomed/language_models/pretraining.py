@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from accelerate import PartialState
 from rich.console import Console
+from transformers import PreTrainedModel
 
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..errors import BiomedError
 from ..files.outputs import replacing_directory
+from . import run_folders
 from .initialization import (
     check_positions,
     create_config,
@@ -20,15 +21,11 @@ from .initialization import (
     load_language_model,
 )
 from .packed_sequences import hash_text
-from .progress import counting
 from .recipe import Existing, FreshEncoder, PretrainingRecipe
-from .run_folders import RunReport, claim_text, open_run, short_name, start_processes, train
+from .run_folders import RunReport
 from .text_start import start_from_text
 from .trainer import MaskedLanguageModelTrainer
 from .vocabulary import Documents, learn_vocabulary, read_tokenizer, save_tokenizer
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 def pretrain(recipe: PretrainingRecipe, console: Console | None = None) -> RunReport | None:
@@ -44,19 +41,19 @@ def pretrain(recipe: PretrainingRecipe, console: Console | None = None) -> RunRe
         BiomedError: if a part of the recipe cannot be loaded, if the parts do not fit together, or
             if the run's folder has a run of another recipe.
     """
-    state = start_processes(recipe)
+    state = run_folders.start_processes(recipe)
     console = console if state.is_main_process else None
-    with open_run(recipe, state) as partial:
+    with run_folders.open_run(recipe, state) as partial:
         with state.main_process_first():
             tokenizer, model, made = prepare_model(recipe, state, console)
-            training, validation = claim_text(recipe, tokenizer, state, console)
+            training, validation = run_folders.claim_text(recipe, tokenizer, state, console)
         if isinstance(recipe.encoder, FreshEncoder) and recipe.encoder.start == "text":
             try:
                 start_from_text(model, training, seed=recipe.training.seed)
             except BiomedError as error:
                 raise recipe.error("encoder.start", str(error)) from error
         trainer = MaskedLanguageModelTrainer(model, recipe, tokenizer, training, validation)
-        return train(trainer, tokenizer, made, partial, console)
+        return run_folders.train(trainer, tokenizer, made, partial, console)
 
 
 def prepare_model(
@@ -78,7 +75,7 @@ def prepare_model(
     head = ", with a new language-model head" if has_new_head else ""
     if has_new_head and console is not None:
         console.print("The encoder has no head for masked language modelling: a new one is trained")
-    begun = short_name(encoder.name)
+    begun = run_folders.short_name(encoder.name)
     return tokenizer, model, f"Trained by masked language modelling on from {begun}{head}."
 
 
@@ -103,7 +100,7 @@ def prepare_vocabulary(
     place = recipe.output.work / "vocabulary" / _vocabulary_fingerprint(recipe, settings, paths)
     if not place.is_dir():
         with (
-            counting("Learning the vocabulary", "documents read", console) as progress,
+            run_folders.counting("Learning the vocabulary", "documents read", console) as progress,
             replacing_directory(place, recipe.made_by) as partial,
         ):
             documents = Documents(paths, recipe.text.field, progress)

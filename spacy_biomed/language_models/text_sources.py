@@ -21,7 +21,6 @@ from ..files.sources import (
     TextLines,
     find_kind,
 )
-from .patents import is_patent, read_patent
 
 _KINDS: Mapping[str, type[RecordFile]] = {
     **TEXTS,
@@ -38,6 +37,14 @@ _NOTHING = f"no text in this folder; its files have to end in {_ENDINGS_IN_WORDS
 # Marks notes of MIMIC-III that are errors.
 _IS_ERROR = "ISERROR"
 
+# Patents as Google Patents Public Data has them: lists of texts in several languages.
+_TEXTS = ("title_localized", "abstract_localized", "description_localized", "claims_localized")
+# Lists of codes of the international and the cooperative classification.
+_CODES = ("ipc", "cpc")
+# Those that Carrino et al. 2022 accept ("Pre-trained Biomedical Language Models for Clinical NLP in
+# Spanish", section 2).
+MEDICAL_CODES = ("A61B", "A61C", "A61F", "A61H", "A61K", "A61L", "A61M", "A61P")
+
 
 def read_documents(
     paths: Iterable[Path], *, text_field: str = "text", layout: Layout = Layout()
@@ -53,7 +60,8 @@ def read_documents(
     - `.parquet`: a document in each row.
 
     All but the last may be compressed (`.gz`, `.xz`, `.zst`). A file such as `EMEA.en-es.es`, of a
-    parallel corpus, is text. JSON objects without the field may be patents (`patents`). Notes of
+    parallel corpus, is text. JSON objects without the field may be patents,
+    of which medical ones are read. Notes of
     MIMIC-III that are marked as errors, and documents of only white space, are left out.
 
     Args:
@@ -163,3 +171,33 @@ def _kind_of_value(value: object) -> str:
     """The type of a value in words; the value itself may be personal data and is not quoted."""
     kinds = {bool: "true or false", int: "a number", float: "a number", list: "a list"}
     return "null" if value is None else kinds.get(type(value), "an object")
+
+
+def is_patent(row: dict[str, object]) -> bool:
+    return any(name in row for name in _TEXTS)
+
+
+def read_patent(row: dict[str, object], place: str) -> Iterator[str]:
+    """Yield the text of a patent in each of its languages; nothing if it is not of medicine."""
+    codes = [code for name in _CODES for code in _read_list(row, name, "code", place)]
+    if not any(code.startswith(MEDICAL_CODES) for code in codes):
+        return
+    by_language: dict[str, list[str]] = {}
+    for name in _TEXTS:
+        languages = _read_list(row, name, "language", place)
+        for language, text in zip(languages, _read_list(row, name, "text", place), strict=True):
+            by_language.setdefault(language, []).append(text)
+    yield from map("\n\n".join, by_language.values())
+
+
+def _read_list(row: dict[str, object], name: str, key: str, place: str) -> list[str]:
+    """A field of each of a list's objects; null stands for an empty list."""
+    entries = row.get(name) or []
+    objects = [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
+    texts = [one[key] for one in objects if isinstance(one.get(key), str)]
+    if not isinstance(entries, list) or len(texts) != len(entries):
+        raise BiomedError(
+            f"{place}: {name} of a patent is not a list of objects with {key}, a text; mend it, "
+            "or name the field with the text"
+        )
+    return texts

@@ -16,14 +16,15 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
 
 from ..errors import BiomedError
 from .packed_sequences import PackedText
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-    from torch import Tensor
-    from transformers import PreTrainedModel
 
 # Maximum number of sequences to count, evenly spaced over the text, and number to count at once.
 _SEQUENCES, _AT_ONCE = 200_000, 10_000
@@ -58,8 +59,6 @@ def start_from_text(model: PreTrainedModel, text: PackedText, *, seed: int) -> N
     Raises:
         BiomedError: if the vocabulary is not larger than the width.
     """
-    import torch
-
     embeddings = model.base_model.embeddings
     vocabulary, width = embeddings.word_embeddings.weight.shape
     if vocabulary <= width:
@@ -191,8 +190,6 @@ def _shift(offset: float, waves: np.ndarray) -> np.ndarray:
 
 
 def _tensor(values: np.ndarray) -> Tensor:
-    import torch
-
     return torch.from_numpy(values).float()
 
 

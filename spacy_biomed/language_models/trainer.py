@@ -35,8 +35,7 @@ from ..encoders.torch.precision import resolve_precision
 from ..files.outputs import delete_directory
 from ..settings.environment import setting_variable
 from ..settings.sections import advise_on_name
-from .batches import TrainingBatches, ValidationBatches
-from .masking import Masking
+from .batches import Masking, TrainingBatches, ValidationBatches
 from .packed_sequences import PackedText
 from .recipe import TrainingRecipe
 
@@ -49,6 +48,9 @@ _CPU_PIECES, _GPU_PIECES = 4096, 32768
 # The number of predicted pieces is padded to a multiple of this. Logits of a different size in
 # every batch would fragment a process's memory.
 _PREDICTED = 128
+
+# Prefix of the names of an objective's terms in the logs.
+TERM = "term_"
 
 # The label of a position that is not predicted.
 IGNORED = -100

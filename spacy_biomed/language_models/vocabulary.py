@@ -20,6 +20,7 @@ from tokenizers import (
 from tokenizers.trainers import BpeTrainer, WordPieceTrainer
 
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
+from ..encoders.loading import load_tokenizer, read_word_pieces
 from ..errors import BiomedError
 from .text_sources import read_documents
 
@@ -163,8 +164,6 @@ def read_tokenizer(name: str, revision: str | None = None) -> WordPieceTokenizer
     Raises:
         BiomedError: if it cannot be loaded.
     """
-    from ..encoders.loading import load_tokenizer, read_word_pieces
-
     directory = Path(name).expanduser()
     if not (directory / "tokenizer.json").is_file() or (directory / "config.json").is_file():
         return load_tokenizer(name, revision)

@@ -12,7 +12,7 @@ from spacy.language import Language
 from thinc.api import Model, PyTorchShim
 
 from ..arrays import FloatsXd
-from ..encoders.thinc_shims import get_module
+from ..encoders.encoder_model import get_module
 from ..errors import BiomedError
 from ..files.output_places import check_replaceable
 from ..pipeline.checksums import replacing_pipeline

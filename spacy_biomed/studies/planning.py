@@ -31,7 +31,7 @@ from ..training.config import (
     read_description,
     read_template,
 )
-from ..training.corpus_task import find_learner, list_learners
+from ..training.corpus import find_learner, list_learners
 from ..training.multitask_config import create_multitask_config
 from .folds import CorpusOfRun
 from .published import find_table

@@ -27,9 +27,9 @@ from spacy.training.initialize import init_nlp
 from thinc.api import Config
 
 from .. import __version__
+from ..encoders.encoder_model import get_module
 from ..encoders.loading import load_pretrained, save_encoder
 from ..encoders.onnx.onnx_model import MODEL
-from ..encoders.thinc_shims import get_module
 from ..errors import BiomedError
 from ..evaluation.tasks import Head, find_heads
 from ..files.outputs import delete_directory, replacing_directory, write_part_folder

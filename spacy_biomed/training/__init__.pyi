@@ -1,9 +1,9 @@
 from .batcher import batch_by_sequences_v1, batch_by_word_pieces_v1
 from .combining import CombinationReport, combine_corpora
 from .config import fill_config, read_description
-from .corpus import CheckedCorpus, Corpus_v1, NoCorpus_v1
+from .corpus import CheckedCorpus, NoCorpus_v1
 from .logger import RichLogger_v1
-from .multitask import MultiTaskCorpus, MultiTaskCorpus_v1
+from .multitask import MultiTaskCorpus
 from .multitask_batchers import proportional_v1, round_robin_v1
 from .multitask_config import create_multitask_config
 from .optimizer import Adamax, AdamW
@@ -17,9 +17,7 @@ __all__ = [
     "Adamax",
     "CheckedCorpus",
     "CombinationReport",
-    "Corpus_v1",
     "MultiTaskCorpus",
-    "MultiTaskCorpus_v1",
     "NoCorpus_v1",
     "RichLogger_v1",
     "TeachingReport",

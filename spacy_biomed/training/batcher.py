@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from spacy.tokens import Doc
@@ -14,10 +13,9 @@ from spacy.training.batchers import BatcherT
 from spacy.util import minibatch
 
 from ..encoders.batching.windows import make_windows
+from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
+from ..encoders.loading import load_tokenizer
 from ..errors import BiomedError
-
-if TYPE_CHECKING:
-    from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 
 # The number of word pieces, or of sequences, and the example or document.
 Counted = tuple[int, Example | Doc]
@@ -127,8 +125,6 @@ class WordPieceCounter:
 
     @cached_property
     def _tokenizer(self) -> WordPieceTokenizer:
-        from ..encoders.loading import load_tokenizer
-
         return load_tokenizer(self.encoder, self.revision)
 
     @property

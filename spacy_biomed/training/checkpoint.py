@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from spacy.language import Language
 from thinc.api import Model, Optimizer, PyTorchShim, get_current_ops, to_numpy
 
-from ..encoders.thinc_shims import get_loss_scale, get_module
+from ..encoders.encoder_model import get_loss_scale, get_module
 from ..errors import BiomedError
 from ..files.digests import digest_files
 from ..files.outputs import find_paths, replacing_file

@@ -21,17 +21,11 @@ from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
 from ..annotations.assertions import copy_assertions
 from ..annotations.document_keys import DOCUMENT_ID, UNALIGNED_MENTIONS, get_unaligned, locate_span
 from ..annotations.seen_mentions import SeenMentions, mentions_of
+from ..corpora import repeated_texts
 from ..corpora.conversion_report import PartReport
 from ..corpora.convert import ATTRIBUTES, create_pipeline
 from ..corpora.gold import place_mentions
 from ..corpora.label_map import LabelMap, check_labels
-from ..corpora.repeated_texts import (
-    KnownText,
-    TextIndex,
-    find_pubmed_id,
-    find_repeats,
-    normalise_words,
-)
 from ..corpora.splits import PARTS
 from ..errors import BiomedError, list_choices
 from ..files.output_places import check_replaceable
@@ -118,7 +112,7 @@ class _Text:
     """
 
     doc: Doc
-    known: KnownText
+    known: repeated_texts.KnownText
     mentions: list[MentionSpan] | None
     lost: list[MentionSpan]
     scope: AnnotationScope
@@ -254,23 +248,20 @@ def _read_corpus(
 def _read_text(corpus: str, doc: Doc, spans_key: str | None, counts: CombinedPart) -> _Text:
     has_layer = doc.has_annotation("ENT_IOB") if spans_key is None else spans_key in doc.spans
     mentions = [*map(locate_span, mentions_of(doc, spans_key))]
-    known = KnownText(
+    known = repeated_texts.KnownText(
         corpus,
-        find_pubmed_id(str(doc.user_data.get(DOCUMENT_ID, ""))),
-        normalise_words(doc.text),
-        tuple(map(normalise_words, _sentences(doc))),
+        repeated_texts.find_pubmed_id(str(doc.user_data.get(DOCUMENT_ID, ""))),
+        repeated_texts.normalise_words(doc.text),
+        tuple(map(repeated_texts.normalise_words, _sentences(doc))),
     )
     scope = get_scope(doc, spans_key)
     return _Text(doc, known, mentions if has_layer else None, get_unaligned(doc), scope, counts)
 
 
 def _sentences(doc: Doc) -> list[str]:
-    if not len(doc):
-        return []
-    if doc.has_annotation("SENT_START"):
-        return [sentence.text for sentence in doc.sents]
-    starts = [i for i, is_start in enumerate(Sentencizer().predict([doc])[0]) if is_start]
-    return [doc[start:end].text for start, end in zip(starts, [*starts[1:], len(doc)], strict=True)]
+    if not doc.has_annotation("SENT_START"):
+        doc = Sentencizer()(copy_tokens(doc, doc.vocab))
+    return [sentence.text for sentence in doc.sents]
 
 
 def _map_text(text: _Text, label_map: LabelMap, labels: Iterable[str]) -> None:
@@ -299,7 +290,7 @@ def _leave_out_repeats(parts: dict[str, list[_Text]], order: Sequence[str]) -> N
     held_out = [text.known for text in parts["test"]]
     for part in order:
         kept = []
-        reasons = find_repeats([text.known for text in parts[part]], held_out)
+        reasons = repeated_texts.find_repeats([text.known for text in parts[part]], held_out)
         for text, reason in zip(parts[part], reasons, strict=True):
             if reason is None:
                 kept.append(text)
@@ -312,7 +303,7 @@ def _leave_out_repeats(parts: dict[str, list[_Text]], order: Sequence[str]) -> N
 
 def _merge_repeats(texts: Sequence[_Text]) -> list[_Text]:
     """Merge documents of different corpora that have the same text."""
-    index = TextIndex()
+    index = repeated_texts.TextIndex()
     kept: list[_Text] = []
     for text in texts:
         others = [kept[number] for number in index.candidates(text.known)]

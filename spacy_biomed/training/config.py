@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from configparser import Error as ConfigParserError
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,8 +27,7 @@ from ..pipeline.component_classes import find_described, find_head
 from ..pipeline.encoder_head import EncoderHead
 from ..settings.config_errors import explain_config_error
 from ..settings.sections import Section, explain_validation
-from .corpus_task import find_learner, list_learners
-from .sub_sentences import split_doc
+from .corpus import find_learner, list_learners, split_doc
 
 # A whole number from 1.
 Count = Annotated[int, Field(strict=True, ge=1)]
@@ -200,31 +198,30 @@ def count_steps(config: Config, files: Sequence[str]) -> int:
     batcher = filled.get("training", {}).get("batcher", {})
     max_words = filled.get("corpora", {}).get("train", {}).get("max_words", 0)
     if batcher.get("@batchers", BY_WORDS) == BY_WORDS and not max_words:
-        return count_batches([Path(file) for file in files], filled["vars"]["batch_words"])
-    return count_batches_of(files, batcher, max_words)
+        batcher = {"@batchers": BY_WORDS, "size": filled["vars"]["batch_words"]}
+    return count_batches(files, batcher, max_words)
 
 
-def count_batches_of(files: Sequence[str], batcher: Mapping[str, Any], max_words: int = 0) -> int:
-    """Batches that a batcher, an interpolated section of a config, makes of .spacy files.
+def count_batches(
+    files: Sequence[Path | str], batcher: Mapping[str, Any], max_words: int = 0
+) -> int:
+    """Batches that a batcher, an interpolated section of a config, makes of .spacy files in order.
 
     Examples have at most `max_words` tokens; 0 for whole documents.
     """
-    paths = [Path(file) for file in files]
+    docs = (doc for file in files for doc in read_docs(Path(file), Vocab()) if len(doc))
     if batcher["@batchers"] == BY_WORDS and not max_words:
-        return count_batches(paths, batcher["size"])
-    docs = chain.from_iterable(
-        split_doc(doc, max_words) if max_words else (doc,)
-        for path in paths
-        for doc in read_docs(path, Vocab())
-        if len(doc)
-    )
-    try:
-        batches = registry.resolve({"batcher": batcher})["batcher"](docs)
-    except (ConfigValidationError, RegistryError) as error:
-        raise BiomedError(
-            f"the batcher {quote(str(batcher['@batchers']))} of the template cannot be made "
-            f"({escape(' '.join(str(error).split()))}); correct its section"
-        ) from error
+        batches = minibatch_by_words(docs, batcher["size"], tolerance=0.2, get_length=len)
+    else:
+        if max_words:
+            docs = (part for doc in docs for part in split_doc(doc, max_words))
+        try:
+            batches = registry.resolve({"batcher": batcher})["batcher"](docs)
+        except (ConfigValidationError, RegistryError) as error:
+            raise BiomedError(
+                f"the batcher {quote(str(batcher['@batchers']))} of the template cannot be made "
+                f"({escape(' '.join(str(error).split()))}); correct its section"
+            ) from error
     return max(sum(1 for _ in batches), 1)
 
 
@@ -376,17 +373,13 @@ def read_template(template: Path | str) -> Config:
         return Config(ordered, is_interpolated=False)
     sections = ("paths", "vars", "nlp")
     missing = [f"[{name}]" for name in sections if not isinstance(config.get(name), dict)]
-    if missing:
-        raise BiomedError(
-            f"{path}: no section {' and '.join(missing)} to fill; begin with a config that `spacy "
-            "biomed init-config` writes"
-        )
-    if "batch_words" not in config["vars"]:
-        raise BiomedError(
-            f"{path}: no setting batch_words in [vars]; begin with a config that `spacy biomed "
-            "init-config` writes"
-        )
-    return config
+    if not missing and "batch_words" in config["vars"]:
+        return config
+    section = f"section {' and '.join(missing)} to fill"
+    lacks = section if missing else "setting batch_words in [vars]"
+    raise BiomedError(
+        f"{path}: no {lacks}; begin with a config that `spacy biomed init-config` writes"
+    )
 
 
 def read_config(
@@ -471,14 +464,3 @@ def read_fields(path: Path, fields: tuple[str, ...], writer: str) -> dict[str, o
     if missing:
         raise BiomedError(f"{path}: no field '{missing[0]}'; `{writer}` writes a new one")
     return content
-
-
-def count_batches(train: Path | Sequence[Path], batch_words: int) -> int:
-    """Batches that `spacy.batch_by_words.v1` makes of a training part, in the order of the files.
-
-    Training shuffles the documents for each epoch, which changes the number by a few.
-    """
-    files = [train] if isinstance(train, Path) else train
-    docs = chain.from_iterable(read_docs(file, Vocab()) for file in files)
-    batches = minibatch_by_words(docs, batch_words, tolerance=0.2, get_length=len)
-    return max(sum(1 for _ in batches), 1)

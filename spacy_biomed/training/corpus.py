@@ -1,34 +1,34 @@
-"""`spacy_biomed.Corpus.v1` and `NoCorpus.v1`: converted corpora, checked before training starts."""
+"""Converted corpora: their readers `spacy_biomed.Corpus.v1` and `NoCorpus.v1`, and their heads.
 
-from __future__ import annotations
+Annotations are types and not strings: by them spaCy checks the settings of a class in a config.
+"""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from spacy.language import Language
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Corpus, Example
 from spacy.training.corpus import FILE_TYPE, walk_corpus
 from spacy.vocab import Vocab
 
+from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
 from ..annotations.layer_copies import copy_entities
-from ..errors import BiomedError
+from ..annotations.pairs import PAIR_KEY
+from ..annotations.relation_layer import RELATIONS
+from ..annotations.soft_labels import SOFT_LABELS_KEY
+from ..corpora.corpus_catalogue import find_corpus
+from ..errors import BiomedError, add_hint, quote, suggest
 from ..formats.spacy_docs import read_doc_bin, read_docs
-from .sub_sentences import split_doc
+from ..pipeline.component_classes import list_heads
+from ..pipeline.encoder_head import EncoderHead
 
 
-def Corpus_v1(
-    path: Path | list[Path] | None,
-    gold_preproc: bool = False,
-    max_length: int = 0,
-    limit: int = 0,
-    augmenter: Callable | None = None,
-    max_words: int = 0,
-    gold_entities: bool = False,
-) -> CheckedCorpus:
+class CheckedCorpus(Corpus):
     """spaCy's `spacy.Corpus.v1`, which checks at once that there are documents.
 
     So a missing or damaged development part is found before training starts, and not at the first
@@ -39,7 +39,7 @@ def Corpus_v1(
             and the development part, to train on both.
         gold_preproc, max_length, limit, augmenter: as in spaCy.
         max_words: maximum tokens of an example: documents of mentions are cut into sentences, and
-            these into parts (`spacy_biomed.training.sub_sentences`); 0 for whole documents.
+            these into parts (`split_doc`); 0 for whole documents.
         gold_entities: whether the documents that are predicted have the gold `doc.ents`, for heads
             of relations without a component before them that finds entities.
 
@@ -48,22 +48,49 @@ def Corpus_v1(
             documents, or if `max_words` is negative. While reading, if a document is damaged or
             cannot be cut.
     """
-    if path is None:
-        raise BiomedError(
-            "a corpus has no path: fill in [paths] of the config (`python -m spacy biomed "
-            "init-config` does), or give --paths.train and --paths.dev"
+
+    def __init__(
+        self,
+        path: Path | list[Path] | None,
+        gold_preproc: bool = False,
+        max_length: int = 0,
+        limit: int = 0,
+        augmenter: Callable | None = None,
+        max_words: int = 0,
+        gold_entities: bool = False,
+    ):
+        if path is None:
+            raise BiomedError(
+                "a corpus has no path: fill in [paths] of the config (`python -m spacy biomed "
+                "init-config` does), or give --paths.train and --paths.dev"
+            )
+        if max_words < 0:
+            raise BiomedError(
+                f"corpora.train.max_words is {max_words}: use 0 for no limit, or more"
+            )
+        paths = path if isinstance(path, list) else [path]
+        self.files = [file for one in paths for file in _find_files(one)]
+        super().__init__(
+            self.files[0],
+            gold_preproc=gold_preproc,
+            max_length=max_length,
+            limit=limit,
+            augmenter=augmenter,
         )
-    if max_words < 0:
-        raise BiomedError(f"corpora.train.max_words is {max_words}: use 0 for no limit, or more")
-    return CheckedCorpus(
-        [file for one in (path if isinstance(path, list) else [path]) for file in _find_files(one)],
-        max_words,
-        gold_entities,
-        gold_preproc=gold_preproc,
-        max_length=max_length,
-        limit=limit,
-        augmenter=augmenter,
-    )
+        self.max_words = max_words
+        self.gold_entities = gold_entities
+
+    def __call__(self, nlp: Language) -> Iterator[Example]:
+        for example in super().__call__(nlp):
+            if self.gold_entities:
+                copy_entities(example.reference, example.predicted)
+            yield example
+
+    def read_docbin(self, vocab: Vocab, locs: Iterable[str | Path]) -> Iterator[Doc]:
+        """Read the documents, or their parts of at most `max_words` tokens."""
+        docs = (doc for path in self.files for doc in read_docs(path, vocab) if len(doc))
+        for doc in islice(docs, self.limit if self.limit >= 1 else None):
+            yield from split_doc(doc, self.max_words) if self.max_words else (doc,)
 
 
 def _find_files(path: Path) -> list[Path]:
@@ -79,36 +106,73 @@ def _find_files(path: Path) -> list[Path]:
     return [Path(file) for file in files]
 
 
-class CheckedCorpus(Corpus):
-    """spaCy's corpus, which raises BiomedError for a damaged document.
+def split_doc(doc: Doc, max_words: int) -> Iterator[Doc]:
+    """Cut a document into its sentences, and these into parts of at most so many tokens.
 
-    Attributes:
-        files: the .spacy files.
-        max_words, gold_entities: as in `Corpus_v1`.
+    This is how training data of named entities is prepared by Lee et al. (2020, "BioBERT") and Peng
+    et al. (2020, "An Empirical Study of Multi-Task Learning on BERT for Biomedical Text Mining",
+    section 3). No mention of `doc.ents` or of a span group is cut: a part ends before a mention
+    that would not fit, and is longer than `max_words` only if a single mention is.
     """
+    check_mentions_only(doc)
+    is_inside = np.zeros(len(doc) + 1, dtype=bool)
+    for span in (*doc.ents, *(span for group in doc.spans.values() for span in group)):
+        is_inside[span.start + 1 : span.end] = True
+    start = 0
+    for end in _find_ends(doc, is_inside):
+        while start < end:
+            cut = _find_cut(is_inside, start, min(start + max_words, end))
+            yield _copy_part(doc, start, cut)
+            start = cut
 
-    def __init__(
-        self, files: list[Path], max_words: int = 0, gold_entities: bool = False, **settings: Any
-    ):
-        super().__init__(files[0], **settings)
-        self.files = files
-        self.max_words = max_words
-        self.gold_entities = gold_entities
 
-    def __call__(self, nlp: Language) -> Iterator[Example]:
-        for example in super().__call__(nlp):
-            if self.gold_entities:
-                copy_entities(example.reference, example.predicted)
-            yield example
+def check_mentions_only(doc: Doc) -> None:
+    """Raise BiomedError if a document has an annotation of the whole text, such as classes."""
+    others = {"classes": bool(doc.cats), "pairs": PAIR_KEY in doc.spans}
+    others["relations"] = RELATIONS in doc.user_data
+    others["a teacher's probabilities"] = SOFT_LABELS_KEY in doc.user_data
+    found = [name for name, is_there in others.items() if is_there]
+    if found:
+        raise BiomedError(
+            f"corpora.train.max_words cuts documents of mentions, and this corpus has {found[0]}, "
+            "which belong to whole documents: set it to 0"
+        )
 
-    def read_docbin(self, vocab: Vocab, locs: Iterable[str | Path]) -> Iterator[Doc]:
-        return self.read(vocab)
 
-    def read(self, vocab: Vocab) -> Iterator[Doc]:
-        """Read the documents, or their parts of at most `max_words` tokens."""
-        docs = (doc for path in self.files for doc in read_docs(path, vocab) if len(doc))
-        for doc in islice(docs, self.limit if self.limit >= 1 else None):
-            yield from split_doc(doc, self.max_words) if self.max_words else (doc,)
+def _find_ends(doc: Doc, is_inside: np.ndarray) -> list[int]:
+    """The ends of the sentences, in tokens, but for those inside a mention."""
+    has_sentences = doc.has_annotation("SENT_START")
+    starts = [token.i for token in doc[1:] if has_sentences and token.is_sent_start]
+    return [*(start for start in starts if not is_inside[start]), len(doc)]
+
+
+def _find_cut(is_inside: np.ndarray, start: int, cut: int) -> int:
+    """The last place up to `cut` that is in no mention, or the first after it if there is none."""
+    before = np.flatnonzero(~is_inside[start + 1 : cut + 1])
+    if len(before):
+        return start + 1 + int(before[-1])
+    return cut + int(np.flatnonzero(~is_inside[cut:])[0])
+
+
+def _copy_part(doc: Doc, start: int, end: int) -> Doc:
+    part = doc[start:end].as_doc()
+    part.spans.clear()
+    shift, layers = doc[start].idx, (None, *doc.spans)
+    for key, group in doc.spans.items():
+        part.spans[key] = [
+            Span(part, span.start - start, span.end - start, label=span.label)
+            for span in group
+            if start <= span.start and span.end <= end
+        ]
+    for layer in layers:
+        scope = get_scope(doc, layer)
+        regions = tuple(
+            (max(first - shift, 0), min(last - shift, len(part.text)), label)
+            for first, last, label in scope.uncertain
+            if first < shift + len(part.text) and last > shift
+        )
+        set_scope(part, AnnotationScope(scope.labels, regions), layer)
+    return part
 
 
 def NoCorpus_v1() -> Callable[[Language], Iterator[Example]]:
@@ -126,3 +190,46 @@ def copy_tokens(doc: Doc, vocab: Vocab) -> Doc:
         words=[token.text for token in doc],
         spaces=[bool(token.whitespace_) for token in doc],
     )
+
+
+def find_learner(
+    folder: Path, description: Mapping[str, Any], task: str | None = None
+) -> tuple[str, type[EncoderHead]]:
+    """Find the task of a corpus, and the head that learns it.
+
+    The task is the one that is given, else that of its `corpus.json`, else the catalogue's, else
+    what a head recognises in the training part (`EncoderHead.recognised_by`).
+    """
+    learners = list_learners()
+    task = task or description.get("task") or _catalogue_task(description["name"])
+    train = description["parts"].get("train", {})
+    recognised = (head.recognise(train) for head in learners.values())
+    task = task or next(filter(None, recognised), None)
+    if task in learners:
+        return task, learners[task]
+    problem = f"no head learns the task {quote(task)}" if task else "its task is not known"
+    problem = (
+        f'{folder / "corpus.json"}: {problem}; add "task" with one of {", ".join(learners)}, or '
+        "give --task"
+    )
+    raise BiomedError(add_hint(problem, suggest(task or "", learners)))
+
+
+def list_learners() -> dict[str, type[EncoderHead]]:
+    """The head that learns from each kind of corpus; of several the first by its factory's name."""
+    learners: dict[str, type[EncoderHead]] = {}
+    for head in list_heads().values():
+        for task in head.learns:
+            learners.setdefault(task, head)
+    return learners
+
+
+def _catalogue_task(name: str) -> str | None:
+    try:
+        return find_corpus(name).task
+    except BiomedError:  # the user's own
+        return None
+
+
+# The registered name.
+Corpus_v1 = CheckedCorpus

@@ -1,6 +1,7 @@
-"""`spacy_biomed.MultiTaskCorpus.v1`: several corpora, each annotated for one component only."""
+"""`spacy_biomed.MultiTaskCorpus.v1`: several corpora, each annotated for one component only.
 
-from __future__ import annotations
+Annotations are types and not strings: by them spaCy checks the settings of a class in a config.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,36 +23,6 @@ from .corpus import Corpus_v1
 
 # Key of `example.reference.user_data` with the name of the example's corpus.
 TASK_KEY = "spacy_biomed_task"
-
-
-def MultiTaskCorpus_v1(
-    paths: dict[str, Path | list[Path]],
-    components: dict[str, str] | None = None,
-    prefixed: list[str] | None = None,
-    limit: int = 0,
-    max_words: dict[str, int] | None = None,
-) -> MultiTaskCorpus:
-    """Read several corpora as the examples of one training, each corpus for one component.
-
-    An example's reference only has the layer of its component; it is not annotated for other
-    components. Its `user_data["spacy_biomed_task"]` is the corpus's name, which
-    `spacy_biomed.round_robin.v1` and `spacy_biomed.proportional.v1` use to make batches of one
-    task. A text in several corpora is a separate example of each.
-
-    Args:
-        paths: a .spacy file, or a folder of .spacy files, or several of these, by the name of the
-            corpus.
-        components: by corpus the name of the component it trains; by default the corpus's name.
-        prefixed: corpora whose classes get the component's name as a prefix
-            (`medrqe_entailment`), because another corpus has classes of the same names.
-        limit: maximum number of documents of each corpus; 0 for all.
-        max_words: by corpus the maximum tokens of an example, as in `spacy_biomed.Corpus.v1`.
-
-    Raises:
-        BiomedError: if there are no corpora, if `components`, `prefixed` or `max_words` has another
-            corpus, or if a corpus cannot be read or has no documents.
-    """
-    return MultiTaskCorpus(paths, components or {}, prefixed or [], limit, max_words or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +91,36 @@ class _KeptCorpus:
 
 
 class MultiTaskCorpus:
-    """The corpora of several tasks; see `MultiTaskCorpus_v1` for the arguments."""
+    """Several corpora as the examples of one training, each corpus for one component.
+
+    An example's reference only has the layer of its component; it is not annotated for other
+    components. Its `user_data["spacy_biomed_task"]` is the corpus's name, which
+    `spacy_biomed.round_robin.v1` and `spacy_biomed.proportional.v1` use to make batches of one
+    task. A text in several corpora is a separate example of each.
+
+    Args:
+        paths: a .spacy file, or a folder of .spacy files, or several of these, by the name of the
+            corpus.
+        components: by corpus the name of the component it trains; by default the corpus's name.
+        prefixed: corpora whose classes get the component's name as a prefix
+            (`medrqe_entailment`), because another corpus has classes of the same names.
+        limit: maximum number of documents of each corpus; 0 for all.
+        max_words: by corpus the maximum tokens of an example, as in `spacy_biomed.Corpus.v1`.
+
+    Raises:
+        BiomedError: if there are no corpora, if `components`, `prefixed` or `max_words` has another
+            corpus, or if a corpus cannot be read or has no documents.
+    """
 
     def __init__(
         self,
         paths: dict[str, Path | list[Path]],
-        components: dict[str, str],
-        prefixed: list[str],
-        limit: int,
-        max_words: dict[str, int],
+        components: dict[str, str] | None = None,
+        prefixed: list[str] | None = None,
+        limit: int = 0,
+        max_words: dict[str, int] | None = None,
     ):
+        components, prefixed, max_words = components or {}, prefixed or [], max_words or {}
         if not paths:
             raise BiomedError(
                 "a multi-task corpus has no paths: `python -m spacy biomed init-config multitask` "
@@ -198,3 +189,7 @@ class MultiTaskCorpus:
 def _has_classes(nlp: Language, component: str) -> bool:
     head = find_head(nlp.get_pipe_meta(component).factory)
     return head is not None and head.layer({}) == CATS
+
+
+# The registered name.
+MultiTaskCorpus_v1 = MultiTaskCorpus

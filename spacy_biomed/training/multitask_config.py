@@ -19,7 +19,7 @@ from .config import (
     Recipe,
     add_head,
     check_encoder_name,
-    count_batches_of,
+    count_batches,
     default_weights,
     fill_variables,
     find_template,
@@ -28,7 +28,7 @@ from .config import (
     read_description,
     read_template,
 )
-from .corpus_task import find_learner
+from .corpus import find_learner
 
 Schedule = Literal["round_robin", "proportional"]
 SCHEDULES: tuple[Schedule, ...] = ("round_robin", "proportional")
@@ -88,20 +88,15 @@ def create_multitask_config(
 
     Args:
         folders: of `spacy biomed convert`; their names become those of the heads.
-        encoder: a catalogue name, a hub id or a directory.
         template: as for `read_template`. Its section `[heads]` has, by factory, what differs from
             the factory's default config.
         schedule: "round_robin" or "proportional", see `spacy_biomed.training.multitask_batchers`;
             by default the template's.
         epochs: of the schedule, by default the template's; the development parts are scored after
             each, unless the template says otherwise.
-        batch_words: tokens in a batch; by default the template's.
         batch_size: size of a batch in the measure of the template's batcher, for corpora that have
             no batcher of their own.
-        learn_rate: highest learning rate; by default the template's.
-        seed: of the initial weights, the order of the batches and dropout.
-        settings: further sections, over the template's and over what this function fills in. The
-            steps of an epoch are counted with them. "recipe" is the template's `[recipe]`.
+        encoder, batch_words, learn_rate, seed, settings: as for `fill_config`.
 
     Returns:
         the config, and what it trains.
@@ -166,7 +161,7 @@ def _set_batchers(config: Config, recipe: Recipe, tasks: list[Task]) -> None:
     for task in tasks:
         batcher = filled.get("batchers", {}).get(task.name, filled["batcher"])
         files = list_training_files(task.folder, recipe)
-        task.batches = count_batches_of(files, batcher, max_words.get(task.name, 0))
+        task.batches = count_batches(files, batcher, max_words.get(task.name, 0))
 
 
 def _find_max_words(config: Config, recipe: Recipe, tasks: list[Task]) -> dict[str, int]:

@@ -164,13 +164,11 @@ class _Run:
         try:
             checkpoint = Checkpoint.read(self.checkpoint_path)
         except BiomedError as error:
-            self._warn(f"{error}; training starts from the beginning")
+            self._say(self.msg.warn(f"{error}; training starts from the beginning"))
             return None
         if difference := self._compare(checkpoint):
-            self._warn(
-                f"{self.checkpoint_path.parent} is not continued: {difference}; training starts "
-                "from the beginning"
-            )
+            problem = f"{self.checkpoint_path.parent} is not continued: {difference}"
+            self._say(self.msg.warn(f"{problem}; training starts from the beginning"))
             return None
         return checkpoint
 
@@ -200,9 +198,8 @@ class _Run:
         try:
             self._loop(log_step)
         except Exception as error:
-            self._warn(
-                f"Aborting and saving the final best model. Encountered exception: {error!r}"
-            )
+            stopped = "Aborting and saving the final best model. Encountered exception: "
+            self._say(self.msg.warn(f"{stopped}{error!r}"))
             raise
         finally:
             finalize()
@@ -369,9 +366,6 @@ class _Run:
             lines.append(f"Continuing after step {self.progress.step} from {folder}")
         for line in lines:
             self._say(self.msg.info(line))
-
-    def _warn(self, problem: str) -> None:
-        self._say(self.msg.warn(problem))
 
     def _say(self, message: str) -> None:
         self.stdout.write(message + "\n")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, Any, Literal
 
 from spacy.language import Language
 from spacy.util import dict_to_dot, registry
+from thinc.api import Config
 
 from ..errors import BiomedError
 from .logger import Evaluation, LogStep, RichLogger_v1
-
-if TYPE_CHECKING:
-    from thinc.api import Config
 
 # Sections of a config with paths of corpora and labels that were found in them.
 PRIVATE_SECTIONS = ("paths", "corpora", "initialize")

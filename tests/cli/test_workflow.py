@@ -10,7 +10,7 @@ import typer
 from weasel.util.config import load_project_config
 
 from spacy_biomed.cli import app
-from spacy_biomed.training.corpus_task import list_learners
+from spacy_biomed.training.corpus import list_learners
 
 REPOSITORY = Path(__file__).parents[2]
 PROJECT = srsly.read_yaml(REPOSITORY / "project.yml")

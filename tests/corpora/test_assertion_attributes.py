@@ -11,7 +11,7 @@ from spacy_biomed.formats.assertion_attributes import list_said
 from spacy_biomed.formats.registry import read_documents
 from spacy_biomed.formats.spacy_docs import read_docs
 from spacy_biomed.training.config import read_description
-from spacy_biomed.training.corpus_task import find_learner
+from spacy_biomed.training.corpus import find_learner
 
 # Brat: "attributes" of one file, and cues with scopes, in both directions, in another.
 ATTRIBUTES = (

@@ -7,7 +7,7 @@ from spacy.tokens import Doc
 
 from spacy_biomed.encoders.batching.alignment import align_tokens, token_offsets
 from spacy_biomed.encoders.batching.ragged import ranges
-from spacy_biomed.encoders.batching.word_pieces import WordPieces
+from spacy_biomed.encoders.batching.word_piece_tokenizer import WordPieces
 from spacy_biomed.encoders.loading import load_pretrained
 
 CHARACTERS = "abcABC0.-éñ\u0301β阿😀"

@@ -63,8 +63,7 @@ def time_as(monkeypatch, **speeds):
     timed = []
 
     def measure(engine, settings):
-        name = {"OpenVinoEngine": "openvino", "OnnxRuntimeEngine": "onnxruntime"}
-        timed.append(name[type(engine).__name__])
+        timed.append(type(engine).__module__.rpartition(".")[2].removesuffix("_engine"))
         return speeds[timed[-1]]
 
     monkeypatch.setattr(engine_choice, "_time", measure)
@@ -307,7 +306,7 @@ def test_an_engine_that_fails_on_this_processor_is_replaced_with_one_warning(
     def fail(*args, **kwargs):
         raise RuntimeError("unsupported instructions\nand more lines")
 
-    monkeypatch.setattr("spacy_biomed.encoders.onnx.openvino_engine.OpenVinoEngine", fail)
+    monkeypatch.setattr("spacy_biomed.encoders.onnx.openvino_engine.Engine", fail)
     with pytest.warns(UserWarning, match=r"here \(unsupported instructions\): ") as warned:
         model = load(tiny, engine="openvino")
         model.predict(docs)
@@ -357,5 +356,5 @@ def test_openvino_reports_to_nobody(tiny, tmp_path):
 def test_the_signature_is_that_of_the_model(tiny, name):
     engine = create_engine(name, (tiny / "model.onnx").read_bytes(), threads=1)
     names = {"input_ids", "attention_mask", "token_type_ids"}
-    assert engine.signature.inputs == names
-    assert engine.signature.widths == {"last_hidden_state": 16}
+    assert engine.inputs == names
+    assert engine.widths == {"last_hidden_state": 16}

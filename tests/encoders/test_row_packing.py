@@ -11,8 +11,7 @@ from small_encoders import NO_DROPOUT, SMALL
 from transformers import AutoConfig, AutoModel
 
 from spacy_biomed.annotations.pairs import pair
-from spacy_biomed.encoders.batching.row_packing import one_a_line, pack_by_length
-from spacy_biomed.encoders.batching.windows import batch_by_length
+from spacy_biomed.encoders.batching.windows import batch_by_length, one_a_line, pack_by_length
 from spacy_biomed.encoders.capabilities import PACKING_ATTENTION, PACKING_MODEL_TYPES
 from spacy_biomed.encoders.transformer_model import TransformerModel_v1
 

@@ -8,9 +8,12 @@ from tokenizers import AddedToken, Regex, Tokenizer, pre_tokenizers
 from tokenizers.normalizers import BertNormalizer
 from transformers import AutoTokenizer
 
-from spacy_biomed.encoders.batching import word_pieces
-from spacy_biomed.encoders.batching.word_piece_tokenizer import WordPieceTokenizer
-from spacy_biomed.encoders.batching.word_pieces import WordPieces, splits_at_spaces
+from spacy_biomed.encoders.batching import word_piece_tokenizer
+from spacy_biomed.encoders.batching.word_piece_tokenizer import (
+    WordPieces,
+    WordPieceTokenizer,
+    splits_at_spaces,
+)
 from spacy_biomed.encoders.loading import load_pretrained
 from spacy_biomed.errors import BiomedError
 
@@ -228,8 +231,8 @@ def test_words_are_tokenized_once(tiny_bert):
 
 
 def test_full_collections_of_words_begin_anew(tiny_bert, monkeypatch):
-    monkeypatch.setattr(word_pieces, "MOST_WORDS", 4)
-    monkeypatch.setattr(word_pieces, "MOST_PIECES", 40)
+    monkeypatch.setattr(word_piece_tokenizer, "MOST_WORDS", 4)
+    monkeypatch.setattr(word_piece_tokenizer, "MOST_PIECES", 40)
     tokenizer = WordPieceTokenizer(Tokenizer.from_file(str(tiny_bert / "tokenizer.json")))
     few, more, many, long = ["a b", "c"], ["c d", "e"], ["a b c d e f"], ["." * 41]
     for texts in (few, more, many, long, more, few):
@@ -238,7 +241,7 @@ def test_full_collections_of_words_begin_anew(tiny_bert, monkeypatch):
 
 
 def test_threads_share_known_words(tiny_bert, monkeypatch):
-    monkeypatch.setattr(word_pieces, "MOST_WORDS", 50)
+    monkeypatch.setattr(word_piece_tokenizer, "MOST_WORDS", 50)
     tokenizer = WordPieceTokenizer(Tokenizer.from_file(str(tiny_bert / "tokenizer.json")))
     rng = random.Random(0)
     batches = [[f"w{rng.randrange(200)} w{rng.randrange(200)} x"] * 3 for _ in range(400)]

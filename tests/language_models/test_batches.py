@@ -7,8 +7,7 @@ import pytest
 from pretraining_recipes import make_text
 
 from spacy_biomed.encoders.loading import load_tokenizer
-from spacy_biomed.language_models.batches import TrainingBatches, ValidationBatches
-from spacy_biomed.language_models.masking import Masking
+from spacy_biomed.language_models.batches import Masking, TrainingBatches, ValidationBatches
 from spacy_biomed.language_models.packed_sequences import pack_documents
 
 

@@ -21,7 +21,7 @@ from spacy_biomed.language_models.cleaning import (
     report_path,
 )
 from spacy_biomed.language_models.deduplication import NearDuplicates
-from spacy_biomed.language_models.sentence_filters import Thresholds
+from spacy_biomed.language_models.sentences import Thresholds
 from spacy_biomed.language_models.text_sources import read_documents
 from spacy_biomed.workers import pool
 from spacy_biomed.workers.process import start_worker

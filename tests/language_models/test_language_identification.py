@@ -5,7 +5,7 @@ import re
 import pytest
 
 from spacy_biomed.errors import BiomedError, install_command
-from spacy_biomed.language_models.language_identification import LanguageIdentifier
+from spacy_biomed.language_models.sentences import LanguageIdentifier
 
 ENGLISH = "Aspirin reduced the risk of colorectal cancer in patients with type 2 diabetes."
 SPANISH = "El paciente presentó náuseas, vómitos y fiebre tras la quimioterapia con cisplatino."
@@ -55,8 +55,6 @@ def test_an_unknown_language_is_bad_input():
 
 
 def test_without_py3langid_the_line_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(
-        "spacy_biomed.language_models.language_identification.find_spec", lambda name: None
-    )
+    monkeypatch.setattr("spacy_biomed.language_models.sentences.find_spec", lambda name: None)
     with pytest.raises(BiomedError, match=re.escape(f"py3langid: {install_command('train')}")):
         identify("en", [ENGLISH])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spacy_biomed.encoders.loading import load_tokenizer
-from spacy_biomed.language_models.masking import Masking
+from spacy_biomed.language_models.batches import Masking
 from spacy_biomed.language_models.packed_sequences import Sequence
 
 SEQUENCES, LENGTH = 400, 100

@@ -18,7 +18,7 @@ from spacy_biomed.encoders.loading import load_pretrained
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.language_models import pretraining
 from spacy_biomed.language_models.pretraining import pretrain
-from spacy_biomed.language_models.progress import read_rows
+from spacy_biomed.language_models.run_folders import read_rows
 from spacy_biomed.language_models.trainer import COMPLETE
 
 

@@ -8,7 +8,7 @@ from pretraining_recipes import losses, make_recipe, running, write_recipe
 from safetensors.torch import load_file
 
 from spacy_biomed.language_models.pretraining import pretrain
-from spacy_biomed.language_models.progress import read_rows
+from spacy_biomed.language_models.run_folders import read_rows
 
 
 def test_a_run_that_was_killed_ends_as_one_that_was_not(tmp_path):

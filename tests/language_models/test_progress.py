@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from transformers import TrainerControl, TrainerState
 
-from spacy_biomed.language_models.progress import RunLog, counting, read_rows
+from spacy_biomed.language_models.run_folders import RunLog, counting, read_rows
 
 
 class Batches:

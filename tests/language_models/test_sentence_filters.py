@@ -6,7 +6,7 @@ from string import ascii_lowercase
 import pytest
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.language_models.sentence_filters import RULES, SentenceFilter, Thresholds
+from spacy_biomed.language_models.sentences import RULES, SentenceFilter, Thresholds
 
 WORDS = [f"be{a}{b}" for a in ascii_lowercase for b in ascii_lowercase]
 

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.language_models.sentence_splitting import SentenceSplitter
+from spacy_biomed.language_models.sentences import SentenceSplitter
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from transformers.utils import logging
 
 from spacy_biomed.encoders.loading import load_tokenizer
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.language_models.batches import Masking
 from spacy_biomed.language_models.initialization import create_config, create_language_model
-from spacy_biomed.language_models.masking import Masking
 from spacy_biomed.language_models.packed_sequences import prepare_text
 from spacy_biomed.language_models.recipe import FreshEncoder
 from spacy_biomed.language_models.trainer import (

@@ -6,7 +6,7 @@ from types import FunctionType, ModuleType
 import pytest
 import spacy
 
-from spacy_biomed.encoders.batching.word_pieces import KnownWords
+from spacy_biomed.encoders.batching.word_piece_tokenizer import KnownWords
 from spacy_biomed.packaging.compression import write_compressed
 from spacy_biomed.serving.annotator import Annotator
 from spacy_biomed.serving.batching import Job

@@ -15,7 +15,13 @@ import spacy_biomed
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.training import config as config_module
-from spacy_biomed.training.config import TEMPLATES, count_batches, fill_config, read_description
+from spacy_biomed.training.config import (
+    BY_WORDS,
+    TEMPLATES,
+    count_batches,
+    fill_config,
+    read_description,
+)
 
 TASKS = (
     "assertion",
@@ -44,7 +50,7 @@ def classes(corpora):
 @pytest.mark.parametrize("task", TASKS)
 def test_steps_are_the_epochs_batches_and_each_epoch_is_scored(converted, task):
     config = fill(converted, task=task, batch_words=10)
-    batches = count_batches(converted / "train.spacy", 10)
+    batches = count_batches([converted / "train.spacy"], {"@batchers": BY_WORDS, "size": 10})
     assert config["vars"]["max_steps"] == 5 * batches
     assert config["vars"]["eval_frequency"] == batches
     assert config["vars"]["warmup_steps"] == round(0.1 * 5 * batches)
@@ -52,14 +58,14 @@ def test_steps_are_the_epochs_batches_and_each_epoch_is_scored(converted, task):
 
 def test_a_single_epoch_is_scored_four_times(converted):
     config = fill(converted, epochs=1, batch_words=2)
-    batches = count_batches(converted / "train.spacy", 2)
+    batches = count_batches([converted / "train.spacy"], {"@batchers": BY_WORDS, "size": 2})
     assert batches > 4
     assert config["vars"]["max_steps"] == batches
     assert config["vars"]["eval_frequency"] == batches // 4
 
 
 def test_a_long_epoch_is_scored_four_times(converted, monkeypatch):
-    batches = count_batches(converted / "train.spacy", 2)
+    batches = count_batches([converted / "train.spacy"], {"@batchers": BY_WORDS, "size": 2})
     monkeypatch.setattr(config_module, "LONG_EPOCH", batches)
     assert fill(converted, batch_words=2)["vars"]["eval_frequency"] == batches
     monkeypatch.setattr(config_module, "LONG_EPOCH", batches - 1)
@@ -285,14 +291,15 @@ def test_batches_are_counted_as_spacys_batcher_makes_them(converted, size):
         size=size, tolerance=0.2, discard_oversize=False
     )
     yielded = list(batcher(list(Corpus(converted / "train.spacy")(nlp))))
-    assert count_batches(converted / "train.spacy", size) == len(yielded)
+    by_words = {"@batchers": BY_WORDS, "size": size}
+    assert count_batches([converted / "train.spacy"], by_words) == len(yielded)
 
 
 def test_documents_without_words_make_no_batch(tmp_path):
     nlp = spacy.blank("en")
     docs = [nlp.make_doc(text) for text in ("", "a b c", "", "d e f", "")]
     spacy.tokens.DocBin(docs=docs).to_disk(tmp_path / "train.spacy")
-    assert count_batches(tmp_path / "train.spacy", 3) == 2
+    assert count_batches([tmp_path / "train.spacy"], {"@batchers": BY_WORDS, "size": 3}) == 2
 
 
 def test_a_missing_template_is_bad_input(converted, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.pipeline.relations.component import BiomedRelations
-from spacy_biomed.training.corpus_task import find_learner
+from spacy_biomed.training.corpus import find_learner
 
 TRAIN = {"mentions": {"A": 1}, "classes": {"B": 1}, "relations": {}}
 

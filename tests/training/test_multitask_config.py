@@ -10,7 +10,7 @@ from spacy.training.initialize import init_nlp
 from spacy.util import load_config
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.training.config import TEMPLATES, count_batches
+from spacy_biomed.training.config import BY_WORDS, TEMPLATES, count_batches
 from spacy_biomed.training.multitask_config import count_steps, create_multitask_config
 
 NAMES = ["drugs", "diseases", "topics"]
@@ -61,7 +61,8 @@ def test_a_heads_settings_are_its_factorys_and_the_templates(corpora):
 @pytest.mark.parametrize("schedule", ["round_robin", "proportional"])
 def test_steps_are_those_of_the_schedules_epochs(corpora, schedule):
     config, tasks = create(corpora, schedule=schedule)
-    batches = [count_batches(corpora / name / "train.spacy", 20) for name in NAMES]
+    batcher = {"@batchers": BY_WORDS, "size": 20}
+    batches = [count_batches([corpora / name / "train.spacy"], batcher) for name in NAMES]
     assert [task.batches for task in tasks] == batches
     steps = 3 * max(batches) if schedule == "round_robin" else sum(batches)
     assert count_steps(schedule, batches) == steps

@@ -6,7 +6,7 @@ from spacy.tokens import Doc, Span
 
 from spacy_biomed.annotations.annotation_scope import AnnotationScope, get_scope, set_scope
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.training.sub_sentences import split_doc
+from spacy_biomed.training.corpus import split_doc
 
 WORDS = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]
 

@@ -8,7 +8,7 @@ from spacy.tokens import Doc
 
 from ...arrays import Ints1d
 from .ragged import ranges
-from .word_pieces import WordPieces
+from .word_piece_tokenizer import WordPieces
 
 
 def token_offsets(docs: list[Doc]) -> tuple[Ints1d, Ints1d, Ints1d]:

@@ -94,9 +94,6 @@ class EncodedBatch:
 
     def split(self, listeners: int = 0) -> list[EncodedDoc]:
         """One `EncodedDoc` per document, viewing this batch's arrays."""
-        if len(self) == 1:  # nothing to look for
-            arrays = (self.hidden, self.ids, self.indices, self.piece_counts)
-            return [EncodedDoc(*arrays, self.id_to_token, listeners, self)]
         rows = borders(self.row_counts)
         tokens = borders(self.token_counts)
         parts = zip(

@@ -14,8 +14,7 @@ from ...arrays import Ints1d
 from ...errors import BiomedError
 from ...normalization import get_text
 from .ragged import ranges
-from .word_piece_tokenizer import WordPieceTokenizer
-from .word_pieces import WordPieces
+from .word_piece_tokenizer import WordPieces, WordPieceTokenizer
 
 PairOverflow = Literal["truncate", "window"]
 

@@ -12,12 +12,10 @@ from ...arrays import Floats2d, Ints1d
 from ...errors import BiomedError
 from .alignment import align_tokens
 from .encoded import EncodedBatch
-from .padding import SequenceBatch, pad_windows
+from .padding import AFTER, SequenceBatch, lay_out, pad_windows
 from .pair_pieces import PairOverflow, tokenize
 from .ragged import borders
-from .row_layout import AFTER, lay_out
-from .row_packing import one_a_line, pack_by_length
-from .windows import batch_by_length, make_windows
+from .windows import batch_by_length, make_windows, one_a_line, pack_by_length
 from .word_piece_tokenizer import WordPieceTokenizer
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
 from importlib.metadata import version
+from itertools import accumulate
 from pathlib import Path
 from timeit import repeat
 from typing import cast
@@ -83,13 +84,8 @@ def choose_engine(
 
 
 def _take(batches: Sequence[Inputs]) -> list[Inputs]:
-    taken, pieces = [], 0
-    for batch in batches:
-        if pieces >= MOST_PIECES:
-            break
-        taken.append(batch)
-        pieces += _count_pieces(batch)
-    return taken
+    before = accumulate(map(_count_pieces, batches), initial=0)
+    return [batch for batch, pieces in zip(batches, before, strict=False) if pieces < MOST_PIECES]
 
 
 def _count_pieces(batch: Inputs) -> int:
@@ -111,7 +107,7 @@ def _time_engines(
 
 def _time(engine: Engine, batches: Sequence[Inputs]) -> float:
     """Word pieces that an engine encodes in a second."""
-    [output] = engine.signature.widths
+    [output] = engine.widths
 
     def encode() -> None:
         for batch in batches:

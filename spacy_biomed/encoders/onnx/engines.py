@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Literal, Protocol, cast
@@ -18,17 +17,12 @@ EnginePrecision = Literal["auto", "fp32", "bf16"]
 # Inputs of a model by name, (lines, pieces) each.
 Inputs = Mapping[str, Ints2d]
 
-# Their names are those of their modules and of their pip packages.
+# Their names are those of their modules, but for "_engine", and of their pip packages.
 ENGINES: tuple[EngineName, ...] = ("onnxruntime", "openvino")
-_CLASSES = {
-    "onnxruntime": ("onnxruntime_engine", "OnnxRuntimeEngine"),
-    "openvino": ("openvino_engine", "OpenVinoEngine"),
-}
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """What a model takes and gives.
+class Engine(Protocol):
+    """A model loaded by a library, ready to run on the CPU. Runs may overlap in several threads.
 
     Attributes:
         widths: the last dimension of each output; None if it is not fixed.
@@ -36,12 +30,6 @@ class Signature:
 
     inputs: frozenset[str]
     widths: dict[str, int | None]
-
-
-class Engine(Protocol):
-    """A model loaded by a library, ready to run on the CPU. Runs may overlap in several threads."""
-
-    signature: Signature
 
     def run(self, inputs: Inputs, output: str) -> Floats3d:
         """Compute an output, (lines, pieces, width), which is valid until the thread's next run."""
@@ -66,14 +54,13 @@ def create_engine(
         BiomedError: if the library is not installed.
         Exception: of any kind, by the library, if it cannot read or run the model.
     """
-    module, engine = _CLASSES[name]
     try:
-        create = getattr(import_module(f".{module}", __package__), engine)
+        module = import_module(f".{name}_engine", __package__)
     except ImportError as error:
         raise BiomedError(
             f"'spacy_biomed.OnnxTransformerModel.v1' needs {name} ({error}): pip install {name}"
         ) from error
-    return cast(Engine, create(model, threads, runs, precision))
+    return cast(Engine, module.Engine(model, threads, runs, precision))
 
 
 def is_installed(name: EngineName) -> bool:

@@ -19,8 +19,7 @@ from thinc.api import Model
 
 from ...errors import BiomedError, install_command
 from ..capabilities import count_segments, max_sequence_length
-from ..encoder_model import read_documents
-from ..thinc_shims import get_module
+from ..encoder_model import get_module, read_documents
 from .engines import ENGINES, EngineName, Inputs
 from .onnx_model import INPUTS, MODEL, OUTPUT, SEGMENTS, SETTINGS, TOKENIZER, make_inputs
 
@@ -174,33 +173,31 @@ def _calibration_inputs(model: Model, docs: Sequence[Doc]) -> Iterator[Inputs]:
 
 
 def _quantize(source: Path, target: Path, embeddings: bool, calibration: list[Inputs]) -> None:
-    from .static_quantization import quantize_statically
+    """Quantise the matrix products of an ONNX model, and with `embeddings` its tables.
 
-    if calibration:
-        with _quiet():
-            quantize_statically(source, target, calibration)
-    else:
-        quantize_products(source, target)
-    if embeddings:
-        _quantize_embeddings(target)
-
-
-def quantize_products(source: Path, target: Path) -> None:
-    """Quantise the matrix products of an ONNX model, with one range for each input and run."""
+    Without inputs for calibration, products have one range for each input and run.
+    """
     from onnx import TensorProto
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
+    from .static_quantization import quantize_statically
+
     with _quiet():
-        quantize_dynamic(
-            str(source),
-            str(target),
-            op_types_to_quantize=["MatMul", "Gemm", "Attention"],
-            per_channel=True,
-            reduce_range=True,
-            weight_type=QuantType.QInt8,
-            # The type of values behind operators of ONNX Runtime, which it cannot infer.
-            extra_options={"DefaultTensorType": TensorProto.FLOAT},
-        )
+        if calibration:
+            quantize_statically(source, target, calibration)
+        else:
+            quantize_dynamic(
+                str(source),
+                str(target),
+                op_types_to_quantize=["MatMul", "Gemm", "Attention"],
+                per_channel=True,
+                reduce_range=True,
+                weight_type=QuantType.QInt8,
+                # The type of values behind operators of ONNX Runtime, which it cannot infer.
+                extra_options={"DefaultTensorType": TensorProto.FLOAT},
+            )
+    if embeddings:
+        _quantize_embeddings(target)
 
 
 def _quantize_embeddings(path: Path) -> None:

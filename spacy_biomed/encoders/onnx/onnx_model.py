@@ -35,14 +35,13 @@ from .engines import (
     EnginePrecision,
     EngineSetting,
     Inputs,
-    Signature,
     create_engine,
     is_installed,
 )
 from .onnx_weights import check_weights
 
 # The files of an exported encoder, as `spacy biomed compress` writes them.
-MODEL, TOKENIZER, SETTINGS = "model.onnx", "tokenizer.json", "encoder.json"
+FILES = MODEL, TOKENIZER, SETTINGS = "model.onnx", "tokenizer.json", "encoder.json"
 INPUTS, SEGMENTS, OUTPUT = ("input_ids", "attention_mask"), "token_type_ids", "last_hidden_state"
 
 # Engines of the parent process of this fork.
@@ -106,12 +105,7 @@ class OnnxShim(Shim):
             and the engines that can run it (any, if missing).
     """
 
-    def __init__(
-        self,
-        threads: int | None = None,
-        engine: EngineSetting = "auto",
-        precision: EnginePrecision = "auto",
-    ):
+    def __init__(self, threads: int | None, engine: EngineSetting, precision: EnginePrecision):
         super().__init__(None)
         self.threads = threads
         self.setting = engine
@@ -192,13 +186,13 @@ class OnnxShim(Shim):
 
     def load(self, path: Path) -> None:
         """Read the directory of an exported encoder."""
-        missing = [name for name in (MODEL, TOKENIZER, SETTINGS) if not (path / name).is_file()]
+        missing = [name for name in FILES if not (path / name).is_file()]
         if missing:
             raise BiomedError(
                 f"{path}: no exported encoder there ({missing[0]} is missing); "
                 "`python -m spacy biomed compress` writes one"
             )
-        self._set({name: (path / name).read_bytes() for name in (MODEL, TOKENIZER, SETTINGS)}, path)
+        self._set({name: (path / name).read_bytes() for name in FILES}, path)
 
     def _set(self, files: dict[str, bytes], place: object = "encoder") -> None:
         try:
@@ -219,7 +213,7 @@ class OnnxShim(Shim):
                 )
                 name = engines[0]
             name, engine = self._create_or_replace(name, files[MODEL], threads)
-            check_signature(engine.signature, settings)
+            check_signature(engine, settings)
         except BiomedError:
             raise
         except Exception as error:  # engines and tokenizers raise nothing more specific
@@ -258,7 +252,7 @@ class OnnxShim(Shim):
 
     def from_bytes(self, bytes_data: bytes) -> OnnxShim:
         """Load what `to_bytes` gave; raise BiomedError if it is not an encoder's files."""
-        files = unpack_files(bytes_data, (MODEL, TOKENIZER, SETTINGS))
+        files = unpack_files(bytes_data, FILES)
         if files:
             self._set(files)
         return self
@@ -294,11 +288,10 @@ def read_settings(content: bytes) -> dict[str, Any]:
     return settings
 
 
-def check_signature(signature: Signature, settings: dict[str, object]) -> None:
+def check_signature(engine: Engine, settings: dict[str, object]) -> None:
     """Raise ValueError if a model lacks the inputs and outputs of an exported encoder."""
     expected = {*INPUTS, SEGMENTS} if settings.get("segments") else {*INPUTS}
-    is_expected = signature.inputs == expected
-    if not is_expected or signature.widths.get(OUTPUT) != settings["width"]:
+    if engine.inputs != expected or engine.widths.get(OUTPUT) != settings["width"]:
         raise ValueError(f"{MODEL} is not the encoder that {SETTINGS} describes")
 
 

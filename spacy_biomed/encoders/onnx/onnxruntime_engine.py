@@ -5,21 +5,19 @@ from __future__ import annotations
 import onnxruntime
 
 from ...arrays import Floats3d
-from .engines import EnginePrecision, Inputs, Signature
+from .engines import EnginePrecision, Inputs
 
 # The fused kernel takes ten times as long as the separate addition and normalisation.
 SLOW_FUSIONS = ["SkipLayerNormFusion"]
 
 
-class OnnxRuntimeEngine:
-    """A model in an inference session. `Engine` describes the arguments."""
+class Engine:
+    """A model in an inference session; see `create_engine`."""
 
     def __init__(self, model: bytes, threads: int, runs: int, precision: EnginePrecision):
         self.session = create_session(model, threads)
-        self.signature = Signature(
-            frozenset(value.name for value in self.session.get_inputs()),
-            {value.name: value.shape[-1] for value in self.session.get_outputs()},
-        )
+        self.inputs = frozenset(value.name for value in self.session.get_inputs())
+        self.widths = {value.name: value.shape[-1] for value in self.session.get_outputs()}
 
     def run(self, inputs: Inputs, output: str) -> Floats3d:
         [values] = self.session.run([output], inputs)

@@ -11,7 +11,7 @@ from threading import local
 import numpy as np
 
 from ...arrays import Floats3d
-from .engines import EnginePrecision, Inputs, Signature
+from .engines import EnginePrecision, Inputs
 
 # OpenVINO reports to its makers that it was imported, unless this module, which pip installs with
 # it, cannot be imported.
@@ -34,8 +34,8 @@ openvino.Tensor(np.zeros(1)).element_type.to_dtype()
 KEPT_KERNELS = "16"
 
 
-class OpenVinoEngine:
-    """A model compiled for the CPU. `Engine` describes the arguments."""
+class Engine:
+    """A model compiled for the CPU; see `create_engine`."""
 
     def __init__(self, model: bytes, threads: int, runs: int, precision: EnginePrecision):
         # OpenVINO would find out the format by itself; only the weights of ONNX are checked.
@@ -53,10 +53,8 @@ class OpenVinoEngine:
                 "CPU_RUNTIME_CACHE_CAPACITY": KEPT_KERNELS,
             },
         )
-        self.signature = Signature(
-            frozenset(port.any_name for port in self.compiled.inputs),
-            {port.any_name: _width(port) for port in self.compiled.outputs},
-        )
+        self.inputs = frozenset(port.any_name for port in self.compiled.inputs)
+        self.widths = {port.any_name: _width(port) for port in self.compiled.outputs}
         self._threads = local()
 
     def run(self, inputs: Inputs, output: str) -> Floats3d:

@@ -9,8 +9,8 @@ values are evened out first (SmoothQuant, Xiao et al. 2023, https://arxiv.org/ab
 from __future__ import annotations
 
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +101,10 @@ def _smooth(
     products with the same input share it.
     """
     weights = {tensor.name: tensor for tensor in model.graph.initializer}
-    for name, nodes in groupby(sorted(products, key=_first_input), key=_first_input):
-        sharing = list(nodes)
+    sharing_by_input = defaultdict(list)
+    for node in products:
+        sharing_by_input[node.input[0]].append(node)
+    for name, sharing in sorted(sharing_by_input.items()):
         matrices = [numpy_helper.to_array(weights[node.input[1]]) for node in sharing]
         rows = np.max([np.abs(matrix).max(axis=1) for matrix in matrices], axis=0)
         factors = np.maximum(largest[name], SMALLEST) ** ALPHA
@@ -113,10 +115,6 @@ def _smooth(
         for node, matrix in zip(sharing, matrices, strict=True):
             tensor = weights[node.input[1]]
             tensor.CopyFrom(numpy_helper.from_array(matrix * factors[:, None], tensor.name))
-
-
-def _first_input(node: onnx.NodeProto) -> str:
-    return str(node.input[0])
 
 
 def _insert_division(

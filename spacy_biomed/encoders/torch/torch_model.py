@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import cast
 
 import numpy as np
+import srsly
 import torch
 import transformers
 from spacy.tokens import Doc
@@ -38,10 +39,9 @@ from ..capabilities import (
     max_sequence_length,
 )
 from ..casing import fold_accents
-from ..encoder_model import read_documents, unpack_files
+from ..encoder_model import get_module, read_documents, unpack_files
 from ..finite import check_scores
 from ..loading import FILES, load_directory, load_pretrained, save_encoder
-from ..thinc_shims import get_module
 from .dropout import use_byte_dropout
 from .precision import Precision, autocast, resolve_precision
 from .torch_weights import LinearCasts, TableGradient, add_gradient
@@ -286,8 +286,6 @@ class EncoderShim(PyTorchShim):
         self.set_encoder(*load_directory(path))
 
     def to_bytes(self) -> bytes:
-        import srsly
-
         if self._model is None:
             return srsly.msgpack_dumps({})
         with tempfile.TemporaryDirectory() as directory:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+from . import papers
 from .objective import Needs, Objective, Outputs, Shape
-from .papers import (
-    CompactObjective,
-    DistilBertObjective,
-    LargeToBaseObjective,
-    MobileBertObjective,
-    TinyBertObjective,
-)
 
 OBJECTIVES: dict[str, type[Objective]] = {
-    "distilbert": DistilBertObjective,
-    "tinybert": TinyBertObjective,
-    "compact": CompactObjective,
-    "mobilebert": MobileBertObjective,
-    "large_to_base": LargeToBaseObjective,
+    "distilbert": papers.DistilBertObjective,
+    "tinybert": papers.TinyBertObjective,
+    "compact": papers.CompactObjective,
+    "mobilebert": papers.MobileBertObjective,
+    "large_to_base": papers.LargeToBaseObjective,
 }
 
 __all__ = ["OBJECTIVES", "Needs", "Objective", "Outputs", "Shape"]

@@ -90,41 +90,38 @@ class Outputs:
     logits: Tensor | None = None
 
 
+@dataclass(eq=False, repr=False)
 class Objective(nn.Module):
     """A distillation loss: a weighted sum of terms, with learned projections.
 
-    A term with the weight 0 is left out, and the outputs that only it needs are not computed.
-
-    Attributes:
-        temperature: of the distributions that `soft_mlm` compares.
-        layer_map: for each layer of the student the teacher's that it is compared with.
-        layer_weights: of the student's layers; None for 1 each.
-        compare_states, compare_attentions: the functions that compare two layers.
+    A term with the weight 0 is left out, and the outputs that only it needs are not computed. The
+    keyword arguments of a subclass are its settings in a recipe.
 
     Raises:
         BiomedError: if a weight is below 0, or all are 0.
     """
 
-    temperature: float = 1.0
-    layer_map: Sequence[int] = ()
-    layer_weights: Sequence[float] | None = None
-    compare_states: ClassVar[Comparison]
-    compare_attentions: ClassVar[Comparison]
+    student: Shape
+    teacher: Shape
+    temperature = 1.0  # of the distributions that `soft_mlm` compares
 
-    def __init__(self, student: Shape, teacher: Shape, weights: dict[str, float]):
+    def __post_init__(self) -> None:
         super().__init__()
+        weights = self.weigh_terms()
         for name, weight in weights.items():
             if weight < 0:
                 raise BiomedError(f"the weight of {name} is {weight}; give 0 or more")
         if not any(weights.values()):
             raise BiomedError("all weights are 0; give one of them a value above 0")
-        self.student = student
-        self.teacher = teacher
         self.weights = {name: weight for name, weight in weights.items() if weight}
         if "embedding" in self.weights:
             self.project_embeddings = self._create_projection()
         if self.weights.keys() & {"align", "hidden_states"}:
             self.project = self._create_projection()
+
+    def weigh_terms(self) -> dict[str, float]:
+        """The weight of each term, by its name."""
+        raise NotImplementedError
 
     @property
     def needs(self) -> Needs:
@@ -149,8 +146,6 @@ class Objective(nn.Module):
         if "embedding" in self.weights:
             embeddings = self.project_embeddings(student.hidden_states[0])
             terms["embedding"] = squared_error(embeddings, teacher.hidden_states[0], attended)
-        if "hidden_states" in self.weights:
-            terms |= self.compare_layers(student, teacher, attended)
         if "output" in self.weights:
             terms["output"] = soft_target_cross_entropy(student.logits, teacher.logits)
         return terms
@@ -171,6 +166,43 @@ class Objective(nn.Module):
         terms = self.terms(student, teacher, attended.bool(), labels)
         return sum(self.weights[name] * term for name, term in terms.items()), terms
 
+    def _create_projection(self) -> nn.Module:
+        """A learned linear map from the student's width to the teacher's, without bias.
+
+        It is the identity if the widths are the same. The papers' equations have no bias.
+        """
+        if self.student.width == self.teacher.width:
+            return nn.Identity()
+        return nn.Linear(self.student.width, self.teacher.width, bias=False)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LayerObjective(Objective):
+    """An objective that compares the hidden states and attention maps of layers.
+
+    Attributes:
+        layer_map: g(1) to g(M), by default every k-th layer of the teacher.
+        compare_states, compare_attentions: the functions that compare two layers.
+    """
+
+    layer_map: Sequence[int] | None = None
+    compare_states: ClassVar[Comparison]
+    compare_attentions: ClassVar[Comparison]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.layer_map = map_layers(self.student.layers, self.teacher.layers, self.layer_map)
+
+    def weigh_layers(self) -> Sequence[float]:
+        """The weight of each layer of the student."""
+        return [1.0] * self.student.layers
+
+    def terms(self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor) -> Terms:
+        terms = super().terms(student, teacher, attended, labels)
+        if "hidden_states" in self.weights:
+            terms |= self.compare_layers(student, teacher, attended)
+        return {name: terms[name] for name in self.weights}
+
     def compare_layers(self, student: Outputs, teacher: Outputs, attended: Tensor) -> Terms:
         """The terms `hidden_states` and `attentions`: sums over the layers of the student.
 
@@ -178,8 +210,8 @@ class Objective(nn.Module):
         """
         terms: Terms = {"hidden_states": 0.0, "attentions": 0.0}
         compare = type(self)
-        weights = self.layer_weights or [1.0] * self.student.layers
-        for layer, (target, weight) in enumerate(zip(self.layer_map, weights, strict=True), 1):
+        pairs = zip(self.layer_map or (), self.weigh_layers(), strict=True)
+        for layer, (target, weight) in enumerate(pairs, start=1):
             if weight:
                 states = self.project(student.hidden_states[layer])
                 terms["hidden_states"] += weight * compare.compare_states(
@@ -190,11 +222,42 @@ class Objective(nn.Module):
                 )
         return terms
 
-    def _create_projection(self) -> nn.Module:
-        """A learned linear map from the student's width to the teacher's, without bias.
 
-        It is the identity if the widths are the same. The papers' equations have no bias.
-        """
-        if self.student.width == self.teacher.width:
-            return nn.Identity()
-        return nn.Linear(self.student.width, self.teacher.width, bias=False)
+def map_layers(student: int, teacher: int, layers: Sequence[int] | None = None) -> list[int]:
+    """The map g of "On the Effectiveness of Compact Biomedical Transformers", equation 5.
+
+    The list is g(1) to g(student). Layers count from 1; 0 is the embedding layer, and g(0) = 0. By
+    default the student's layers map to every k-th layer of the teacher, the last to the last. If
+    the number of layers is not a multiple, the positions are rounded up. `layers` are others in
+    their place.
+
+    Examples:
+        >>> map_layers(6, 12)
+        [2, 4, 6, 8, 10, 12]
+        >>> map_layers(4, 6)
+        [2, 3, 5, 6]
+    """
+    if layers is None:
+        if student > teacher:
+            raise BiomedError(
+                f"the student has {student} layers and the teacher {teacher}: set layer_map to the "
+                "teacher's layers to compare with"
+            )
+        return [-(-layer * teacher // student) for layer in range(1, student + 1)]
+    if len(layers) != student:
+        raise BiomedError(
+            f"layer_map = {list(layers)}: {len(layers)} layers for a student of {student}; give "
+            "one of the teacher's for each of the student's"
+        )
+    check_layers("layer_map", layers, teacher)
+    return list(layers)
+
+
+def check_layers(name: str, layers: Sequence[int], teacher: int) -> None:
+    """Check the layers of a setting; raise BiomedError if the teacher does not have one of them."""
+    for layer in layers:
+        if not 1 <= layer <= teacher:
+            raise BiomedError(
+                f"{name} = {list(layers)}: the teacher has no layer {layer}; its layers are 1 to "
+                f"{teacher}"
+            )

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
 from ...errors import BiomedError
-from .layer_maps import map_layers
-from .objective import Needs, Objective, Outputs, Shape, Terms
+from .objective import LayerObjective, Needs, Objective, Outputs, Terms
 from .terms import attention_divergence, attention_squared_error, cosine_distance, squared_error
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DistilBertObjective(Objective):
     """Labels, the teacher's distributions, and its last hidden states.
 
@@ -34,23 +34,22 @@ class DistilBertObjective(Objective):
         temperature: T of both distributions.
     """
 
-    def __init__(
-        self,
-        student: Shape,
-        teacher: Shape,
-        *,
-        mlm_weight: float = 2.0,
-        soft_mlm_weight: float = 5.0,
-        align_weight: float = 1.0,
-        temperature: float = 1.0,
-    ):
-        weights = {"mlm": mlm_weight, "soft_mlm": soft_mlm_weight, "align": align_weight}
-        super().__init__(student, teacher, weights)
-        if temperature <= 0:
-            raise BiomedError(f"temperature = {temperature}; give one above 0")
-        self.temperature = temperature
+    mlm_weight: float = 2.0
+    soft_mlm_weight: float = 5.0
+    align_weight: float = 1.0
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.temperature <= 0:
+            raise BiomedError(f"temperature = {self.temperature}; give one above 0")
+
+    def weigh_terms(self) -> dict[str, float]:
+        mlm, soft_mlm = self.mlm_weight, self.soft_mlm_weight
+        return {"mlm": mlm, "soft_mlm": soft_mlm, "align": self.align_weight}
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LargeToBaseObjective(DistilBertObjective):
     """The terms of DistilBERT with other weights, a temperature, and a projection.
 
@@ -72,27 +71,13 @@ class LargeToBaseObjective(DistilBertObjective):
             follows Hinton et al. 2015 and Sanh et al. 2019, who smooth both.
     """
 
-    def __init__(
-        self,
-        student: Shape,
-        teacher: Shape,
-        *,
-        mlm_weight: float = 5.0,
-        soft_mlm_weight: float = 2.0,
-        align_weight: float = 1.0,
-        temperature: float = 2.0,
-    ):
-        super().__init__(
-            student,
-            teacher,
-            mlm_weight=mlm_weight,
-            soft_mlm_weight=soft_mlm_weight,
-            align_weight=align_weight,
-            temperature=temperature,
-        )
+    mlm_weight: float = 5.0
+    soft_mlm_weight: float = 2.0
+    temperature: float = 2.0
 
 
-class TinyBertObjective(Objective):
+@dataclass(eq=False, repr=False, kw_only=True)
+class TinyBertObjective(LayerObjective):
     """Embeddings, hidden states, attention maps and distributions, without any labels.
 
     Source: Rohanian et al. 2022, "On the Effectiveness of Compact Biomedical Transformers", section
@@ -116,34 +101,35 @@ class TinyBertObjective(Objective):
         embedding_weight, output_weight: λ_0, λ_(M+1). The paper uses L_Embed only if student and
             teacher do not share the embedding layer.
         layer_weights: λ_1 to λ_M; 1 each by default.
-        layer_map: g(1) to g(M), by default every k-th layer of the teacher.
     """
 
+    embedding_weight: float = 1.0
+    layer_weights: Sequence[float] | None = None
+    output_weight: float = 1.0
+    masked_output: bool = False
     compare_states, compare_attentions = squared_error, attention_squared_error
 
-    def __init__(
-        self,
-        student: Shape,
-        teacher: Shape,
-        *,
-        embedding_weight: float = 1.0,
-        layer_weights: Sequence[float] | None = None,
-        output_weight: float = 1.0,
-        layer_map: Sequence[int] | None = None,
-        masked_output: bool = False,
-    ):
-        layer_weights = _check_layer_weights(layer_weights, student.layers)
-        of_layers = float(any(layer_weights))
-        weights = {
-            "embedding": embedding_weight,
+    def weigh_terms(self) -> dict[str, float]:
+        of_layers = float(any(self.weigh_layers()))
+        return {
+            "embedding": self.embedding_weight,
             "hidden_states": of_layers,
             "attentions": of_layers,
-            "output": output_weight,
+            "output": self.output_weight,
         }
-        super().__init__(student, teacher, weights)
-        self.masked_output = masked_output
-        self.layer_weights = layer_weights
-        self.layer_map = map_layers(student.layers, teacher.layers, layer_map)
+
+    def weigh_layers(self) -> Sequence[float]:
+        weights, layers = self.layer_weights, self.student.layers
+        if weights is None:
+            return super().weigh_layers()
+        if len(weights) != layers:
+            raise BiomedError(
+                f"layer_weights = {list(weights)}: {len(weights)} weights for a student of "
+                f"{layers} layers; give one for each"
+            )
+        if min(weights) < 0:
+            raise BiomedError(f"layer_weights = {list(weights)}: give weights of 0 or more")
+        return weights
 
     @property
     def needs(self) -> Needs:
@@ -153,7 +139,8 @@ class TinyBertObjective(Objective):
         return needs
 
 
-class CompactObjective(Objective):
+@dataclass(eq=False, repr=False, kw_only=True)
+class CompactObjective(LayerObjective):
     """Labels, the teacher's distributions, and the hidden states and attention maps of each layer.
 
     Source: Rohanian et al. 2022, "On the Effectiveness of Compact Biomedical Transformers", section
@@ -171,32 +158,20 @@ class CompactObjective(Objective):
 
     Attributes:
         mlm_weight, soft_mlm_weight, layer_weight: α1, α2, α3.
-        layer_map: g(1) to g(M), by default every k-th layer of the teacher.
     """
 
+    mlm_weight: float = 1.0
+    soft_mlm_weight: float = 5.0
+    layer_weight: float = 3.0
     compare_states, compare_attentions = cosine_distance, attention_divergence
 
-    def __init__(
-        self,
-        student: Shape,
-        teacher: Shape,
-        *,
-        mlm_weight: float = 1.0,
-        soft_mlm_weight: float = 5.0,
-        layer_weight: float = 3.0,
-        layer_map: Sequence[int] | None = None,
-    ):
-        weights = {
-            "mlm": mlm_weight,
-            "soft_mlm": soft_mlm_weight,
-            "hidden_states": layer_weight,
-            "attentions": layer_weight,
-        }
-        super().__init__(student, teacher, weights)
-        self.layer_map = map_layers(student.layers, teacher.layers, layer_map)
+    def weigh_terms(self) -> dict[str, float]:
+        weights = {"mlm": self.mlm_weight, "soft_mlm": self.soft_mlm_weight}
+        return weights | dict.fromkeys(("hidden_states", "attentions"), self.layer_weight)
 
 
-class MobileBertObjective(Objective):
+@dataclass(eq=False, repr=False, kw_only=True)
+class MobileBertObjective(LayerObjective):
     """Labels, and the hidden states and attention maps of each layer; no distributions.
 
     Source: Rohanian et al. 2022, "On the Effectiveness of Compact Biomedical Transformers", section
@@ -217,40 +192,18 @@ class MobileBertObjective(Objective):
     Attributes:
         mlm_share: α, above 0 and below 1. The paper gives no value; by default both have the same
             weight.
-        layer_map: g(1) to g(M), by default every k-th layer of the teacher.
     """
 
+    mlm_share: float = 0.5
     compare_states, compare_attentions = squared_error, attention_divergence
 
-    def __init__(
-        self,
-        student: Shape,
-        teacher: Shape,
-        *,
-        mlm_share: float = 0.5,
-        layer_map: Sequence[int] | None = None,
-    ):
-        if not 0 < mlm_share < 1:
-            raise BiomedError(f"mlm_share = {mlm_share}; give one between 0 and 1")
-        of_layers = 1 - mlm_share
-        weights = {"mlm": mlm_share, "hidden_states": of_layers, "attentions": of_layers}
-        super().__init__(student, teacher, weights)
-        self.layer_map = map_layers(student.layers, teacher.layers, layer_map)
+    def weigh_terms(self) -> dict[str, float]:
+        share = self.mlm_share
+        if not 0 < share < 1:
+            raise BiomedError(f"mlm_share = {share}; give one between 0 and 1")
+        return {"mlm": share, "hidden_states": 1 - share, "attentions": 1 - share}
 
     def compare_layers(self, student: Outputs, teacher: Outputs, attended: Tensor) -> Terms:
         """The terms of layers, here means over the layers."""
         sums = super().compare_layers(student, teacher, attended)
         return {name: total / self.student.layers for name, total in sums.items()}
-
-
-def _check_layer_weights(weights: Sequence[float] | None, layers: int) -> list[float]:
-    if weights is None:
-        return [1.0] * layers
-    if len(weights) != layers:
-        raise BiomedError(
-            f"layer_weights = {list(weights)}: {len(weights)} weights for a student of {layers} "
-            "layers; give one for each"
-        )
-    if min(weights) < 0:
-        raise BiomedError(f"layer_weights = {list(weights)}: give weights of 0 or more")
-    return list(weights)

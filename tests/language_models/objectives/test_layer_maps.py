@@ -3,7 +3,7 @@
 import pytest
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.language_models.objectives.layer_maps import map_layers
+from spacy_biomed.language_models.objectives.objective import map_layers
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,104 @@
-"""Named rules that find noisy and ill-formed sentences."""
+"""Split text into sentences, and find those that are noisy, ill-formed or in another language."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from .sentence_splitting import find_language
+from spacy.language import BaseDefaults
+from spacy.util import get_lang_class
+
+from ..errors import BiomedError, install_command
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier as Identifier
+
+# Abbreviations of scientific and clinical writing that are missing in spaCy's lists.
+# fmt: off
+ABBREVIATIONS = (
+    "al", "approx", "aprox", "ca", "cf", "col", "cols", "ctra", "eq", "eqs", "fig", "figs",
+    "max", "min", "mín", "máx", "núm", "pág", "págs", "pers", "pl", "pp", "prof", "ref", "refs",
+    "resp", "sp", "spp", "ssp", "subsp", "suppl", "tel", "var", "vol", "vols", "vs",
+)
+# fmt: on
+
+# After this many characters in an open parenthesis, it is assumed to be a stray bracket.
+_MAX_PARENTHESIS = 1000
+
+# Longer than any abbreviation.
+_LONGER_THAN_ABBREVIATIONS = 30
+
+_PARAGRAPH_BREAK = re.compile(r"\n\s*\n")
+# The end of a sentence, a space, and the beginning of the next sentence.
+_BOUNDARY = re.compile(r"(?<![.!?…。])[.!?…。]+[\"'”’»)\]]*( )(?=[\"'“‘«¿¡(\[*•–-]* ?(\w))")
+_OPENING = "([\"'“‘«¿¡"
+
+
+class SentenceSplitter:
+    """Splits text into sentences.
+
+    A sentence ends with a full stop, a question or an exclamation mark, and any closing quotes and
+    brackets after it. It does not end there if the full stop belongs to an abbreviation or an
+    initial, if the mark is inside a parenthesis, or if a lower-case letter follows. A sentence also
+    ends with a paragraph (at a blank line).
+
+    Attributes:
+        lang: code of the language, whose abbreviations spaCy's tokenizer knows.
+
+    Raises:
+        BiomedError: if spaCy does not know the language.
+    """
+
+    def __init__(self, lang: str):
+        exceptions = find_language(lang).tokenizer_exceptions
+        known = [orth[:-1] for orth in exceptions if orth[:1].isalpha() and orth[-1] == "."]
+        # Case-sensitive: "Mass." is a state, and "mass." ends a sentence.
+        self.abbreviations = {*known, *ABBREVIATIONS, *map(str.capitalize, ABBREVIATIONS)}
+
+    def split(self, text: str) -> list[str]:
+        """The sentences in order; any white space in them becomes a single space."""
+        sentences = []
+        for paragraph in _PARAGRAPH_BREAK.split(text):
+            paragraph = " ".join(paragraph.split())
+            start = 0
+            for match in _BOUNDARY.finditer(paragraph):
+                if self._ends(paragraph, start, match):
+                    sentences.append(paragraph[start : match.start(1)])
+                    start = match.end(1)
+            sentences.append(paragraph[start:])
+        return list(filter(None, sentences))
+
+    def _ends(self, text: str, start: int, match: re.Match[str]) -> bool:
+        """Whether the sentence that starts at `start` ends at the match."""
+        if match[2].islower():
+            return False
+        stop, end = match.start(), match.start(1)
+        last_characters = text[max(start, stop - _LONGER_THAN_ABBREVIATIONS) : stop]
+        if text[stop] == "." and self._is_abbreviated(last_characters):
+            return False
+        if end - start > _MAX_PARENTHESIS:
+            return True
+        return text.count("(", start, end) <= text.count(")", start, end)
+
+    def _is_abbreviated(self, text: str) -> bool:
+        """Whether a text ends with an abbreviation or an initial, without its full stop."""
+        word = text.rpartition(" ")[2].lstrip(_OPENING)
+        return word in self.abbreviations or (len(word) == 1 and word.isalpha())
+
+
+def find_language(lang: str) -> type[BaseDefaults]:
+    """spaCy's defaults of a language: stop words, and tokenizer exceptions with abbreviations."""
+    try:
+        return get_lang_class(lang).Defaults
+    except ImportError as error:
+        raise BiomedError(
+            f"spaCy knows no language {lang!r}; give a code such as en or es"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +170,9 @@ _DIGIT = re.compile(r"\d")
 # The patterns are not tried on texts with more characters, since they can take quadratic time.
 _LONGEST = 20_000
 
+# Maximum number of characters for the identification of a text's language.
+_ENOUGH = 2000
+
 
 class Sentence:
     """A sentence and its counts for the rules.
@@ -100,15 +195,6 @@ class Sentence:
 
 
 Rule = Callable[[Sentence, Thresholds], bool]
-
-
-def _too_many_symbols(sentence: Sentence, limits: Thresholds) -> bool:
-    symbols = sentence.size - sentence.letters - sentence.digits
-    return symbols > limits.max_symbols * sentence.size
-
-
-def _repeated_characters(sentence: Sentence, limits: Thresholds) -> bool:
-    return re.search(rf"([^\d\s])\1{{{limits.max_repeats}}}", sentence.text) is not None
 
 
 def _all_capitals(sentence: Sentence, limits: Thresholds) -> bool:
@@ -138,9 +224,13 @@ RULES: dict[str, Rule] = {
     "broken_encoding": lambda s, _: _BROKEN_ENCODING.search(s.text) is not None,
     "markup": lambda s, _: _MARKUP.search(s.text) is not None,
     "address": lambda s, _: _ADDRESS.search(s.text) is not None,
-    "repeated_characters": _repeated_characters,
+    "repeated_characters": lambda s, limits: (
+        re.search(rf"([^\d\s])\1{{{limits.max_repeats}}}", s.text) is not None
+    ),
     "too_many_digits": lambda s, limits: s.digits > limits.max_digits * s.size,
-    "too_many_symbols": _too_many_symbols,
+    "too_many_symbols": lambda s, limits: (
+        s.size - s.letters - s.digits > limits.max_symbols * s.size
+    ),
     "too_few_letters": lambda s, limits: s.letters < limits.min_letters * s.size,
     "too_short": lambda s, limits: len(s.words) < limits.min_words,
     "too_long": lambda s, limits: len(s.words) > limits.max_words,
@@ -186,3 +276,63 @@ class SentenceFilter:
         sentence = Sentence(text)
         enough = len(sentence.words) >= self.thresholds.stop_words_from
         return enough and self.stop_words.isdisjoint(sentence.runs)
+
+
+class LanguageIdentifier:
+    """Finds sentences that are not in a given language, with py3langid's model.
+
+    Lui and Baldwin 2012, "langid.py: An Off-the-shelf Language Identification Tool".
+
+    Attributes:
+        language_from: minimum number of characters to identify the language of a sentence.
+        language_odds: another language must be at least this many times as probable. For
+            telegraphic sentences full of terms, closely related languages are often slightly more
+            probable.
+
+    Raises:
+        BiomedError: if py3langid is not installed or does not know the language.
+    """
+
+    def __init__(self, lang: str, *, language_from: int, language_odds: float):
+        if find_spec("py3langid") is None:
+            raise BiomedError(f"identifying languages needs py3langid: {install_command('train')}")
+        self.model = _load_model()
+        if lang not in self.model.nb_classes:
+            raise BiomedError(f"py3langid knows no language {lang!r}; give a code such as en or es")
+        self.lang = lang
+        self.language_from = language_from
+        self.language_odds = language_odds
+
+    def find_foreign(self, sentences: Sequence[str]) -> list[bool]:
+        """Whether each sentence of a document is in another language.
+
+        A sentence that is too short or undecided counts as in the language of its document: the
+        language of most characters in the decided sentences or, if there are none, of all
+        sentences together.
+        """
+        known = [self.is_foreign(s) if len(s) >= self.language_from else None for s in sentences]
+        if any(foreign is not None for foreign in known):
+            characters: Counter[bool | None] = Counter()
+            for sentence, foreign in zip(sentences, known, strict=True):
+                characters[foreign] += len(sentence)
+            default = characters[True] > characters[False]
+        else:
+            default = bool(self.is_foreign(" ".join(sentences)))
+        return [default if foreign is None else foreign for foreign in known]
+
+    def is_foreign(self, text: str) -> bool | None:
+        """Whether a text is in another language; None if undecided."""
+        text = text[:_ENOUGH]
+        best, probability = self.model.classify(text)
+        if best == self.lang:
+            return False
+        expected = dict(self.model.rank(text))[self.lang]
+        return True if probability >= self.language_odds * expected else None
+
+
+@cache
+def _load_model() -> Identifier:
+    from py3langid.langid import MODEL_FILE
+    from py3langid.langid import LanguageIdentifier as Identifier
+
+    return Identifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -1,7 +1,8 @@
-"""`spacy biomed info`."""
+"""`spacy biomed info` and `spacy biomed --version`."""
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -23,7 +24,6 @@ def info() -> None:
     Example: python -m spacy biomed info
     """
     from ..evaluation.benchmark import describe_machine
-    from .version import DISTRIBUTIONS
 
     machine = describe_machine(DISTRIBUTIONS)
     for name, number in machine["versions"].items():
@@ -61,3 +61,31 @@ def _find_missing(extra: str) -> list[str]:
         if not (installed and requirement.specifier.contains(installed, prereleases=True)):
             missing.append(f"{requirement.name}{requirement.specifier}")
     return missing
+
+
+# The package, what it is built on, and what runs encoders. The last may not be installed.
+DISTRIBUTIONS = (
+    "spacy-biomed",
+    "spacy",
+    "thinc",
+    "transformers",
+    "torch",
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "openvino",
+)
+
+
+def print_versions(is_asked: bool) -> None:
+    """Print the versions of what is installed, without importing it, and exit."""
+    if not is_asked:
+        return
+    first, *others = DISTRIBUTIONS
+    lines = [f"{first} {version(first)}", f"Python {platform.python_version()}"]
+    for name in others:
+        try:
+            lines.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    typer.echo("\n".join(lines))
+    raise typer.Exit

@@ -7,6 +7,9 @@ from spacy.cli._util import NoSuchOption, parse_config_overrides
 
 from ...errors import BiomedError, quote
 
+# Options that typer does not know are settings of the config.
+CONFIG_OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
+
 
 def parse_overrides(context: typer.Context) -> dict[str, object]:
     """Settings by their dotted names, from the options that the command does not define."""

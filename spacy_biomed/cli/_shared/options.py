@@ -1,20 +1,42 @@
-"""The options of commands that read documents, and what they say of those that cannot be read."""
+"""Options that several commands have, and the checks of their values."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import typer
 
 from ...bulk.time_limit import DEFAULT_SECONDS
 from ...errors import BiomedError
-from .number_options import above_zero
 
 if TYPE_CHECKING:
     from typing import Literal
 
     from ...files.records import Layout
 
+
+def _checking(
+    is_right: Callable[[float], bool], what: str
+) -> Callable[[float | None], float | None]:
+    """A callback that refuses other numbers, and NaN, which typer's min and max let pass."""
+
+    def check(value: float | None) -> float | None:
+        if value is not None and not is_right(value):
+            raise typer.BadParameter(f"{value} is not a number {what}")
+        return value
+
+    return check
+
+
+above_zero = _checking(lambda value: 0 < value < math.inf, "above 0")
+at_least_zero = _checking(lambda value: 0 <= value < math.inf, "of 0 or more")
+from_0_to_1 = _checking(lambda value: 0 <= value <= 1, "from 0 to 1")
+
+CORPORA_DIR = typer.Option(Path("corpus"), help="Folder of the converted corpora.")
+GPU_ID = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU to train on; -1 for the CPU.")
 TEXT_COLUMN = typer.Option(
     "text", "--text-column", "--text-field", help="Column or JSON field with the text."
 )
@@ -64,3 +86,8 @@ def read_kinds(given: list[str]) -> dict[str, str]:
         if "=" not in one.strip("="):
             raise BiomedError(f"--kind {one}: write LABEL=kind, such as TWIN=name")
     return {label: kind for label, _, kind in (one.rpartition("=") for one in given)}
+
+
+def split_names(names: str) -> list[str]:
+    """Names that are given with commas between them."""
+    return [name.strip() for name in names.split(",") if name.strip()]

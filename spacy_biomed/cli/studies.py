@@ -1,33 +1,53 @@
-"""`spacy biomed study run` and `spacy biomed study list`."""
+"""`spacy biomed study`: experiments of many trainings, as in the papers."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
+from wasabi import msg
 
 from ..errors import BiomedError
+from ..files.outputs import replace_text
 from ..files.working_directories import working_directory
-from ._shared.bad_input import explaining_interruption, importing_extra
+from ._shared import options
+from ._shared.bad_input import OneLineGroup, explaining_interruption, importing_extra
 from ._shared.display import showing_runs
-from ._shared.overrides import parse_overrides
-from ._shared.training_options import CORPORA_DIR, STUDY
-from .corpora import print_rows
+from ._shared.overrides import CONFIG_OVERRIDES, parse_overrides
+from .catalogues import print_rows
+from .training import set_up_gpu
 
 if TYPE_CHECKING:
     from ..studies.planning import Plan
     from ..studies.study_config import Study
 
 
+_MADE_BY = "spacy biomed study"
+
+study = typer.Typer(cls=OneLineGroup)
+
+
+@study.callback()
+def describe() -> None:
+    """Run experiments of many trainings, such as the papers' tables, and score pipelines of tasks.
+
+    Examples: python -m spacy biomed study list
+
+    python -m spacy biomed study run starter_pairs metrics/starter_pairs
+    """
+
+
+@study.command(context_settings=CONFIG_OVERRIDES)
 def run(
     context: typer.Context,
     study: str = typer.Argument(help="Name that `study list` shows, or a file (.cfg)."),
     output: Path = typer.Argument(
         None, help="Folder for the report, and for the runs and their scores."
     ),
-    corpora_dir: Path = CORPORA_DIR,
+    corpora_dir: Path = options.CORPORA_DIR,
     jobs: int = typer.Option(1, min=1, help="Trainings at the same time, each in a process."),
     gpu_ids: str = typer.Option("", help="GPUs with commas between them; else the CPU."),
     prepare: bool = typer.Option(
@@ -71,7 +91,7 @@ def run(
     if jobs == 1 and gpus:
         use_gpu(gpus[0], "--gpu-ids")  # before a folder is made
     sources = [find_study(study), *_list_sources(plan)]
-    with explaining_interruption(), working_directory(output, STUDY, sources):
+    with explaining_interruption(), working_directory(output, _MADE_BY, sources):
         run_and_show(settings, plan, output, corpora_dir, console, jobs=jobs, gpus=gpus)
 
 
@@ -117,7 +137,8 @@ def run_and_show(
     console.print(f"✔ Wrote {', '.join(FILES[:-1])} and {FILES[-1]} to {output}")
 
 
-def list_studies(corpora_dir: Path = CORPORA_DIR) -> None:
+@study.command("list")
+def list_studies(corpora_dir: Path = options.CORPORA_DIR) -> None:
     """List the studies that ship, the data that each needs, and what of it is there.
 
     Example: python -m spacy biomed study list
@@ -160,3 +181,86 @@ def _describe(plan: Plan, study: Study, output: Path, console: Console) -> None:
     )
     for setting, problem in plan.missing.items():
         console.print(f"{setting}: {problem}")
+
+
+@study.command(context_settings=CONFIG_OVERRIDES)
+def distillation(
+    context: typer.Context,
+    recipe: Path = typer.Argument(
+        help="Recipe of a distillation; every objective replaces its own."
+    ),
+    output: Path = typer.Argument(help="Folder for the students, and the study's report and runs."),
+    study: str = typer.Option(
+        None, help="Study that gets a row for each student: a name or a file (.cfg)."
+    ),
+    objectives: str = typer.Option(None, help="Some of the objectives; by default all."),
+    corpora_dir: Path = options.CORPORA_DIR,
+) -> None:
+    """Distil the recipe's student by every objective, and study these students.
+
+    They are compared with the same student after as many steps of masked language modelling alone,
+    and with the rows of the study, such as the teacher. Without --study they are only trained. If
+    this was stopped, give the same command again: it resumes. Override settings of the recipe as in
+    spacy train: --training.steps 2000.
+
+    Example: python -m spacy biomed study distillation
+    configs/language_models/starter_from_teacher.cfg metrics/distillation --paths.text texts.txt
+    --paths.teacher assets/encoders/starter-en --study starter_encoders
+    """
+    overrides = parse_overrides(context)
+    with importing_extra("training needs PyTorch"):
+        from ..language_models.distillation_recipe import DistillationRecipe
+        from ..language_models.objectives import OBJECTIVES
+        from ..language_models.recipe import read_recipe
+        from ..language_models.text_sources import read_documents
+        from ..studies.distillation_study import make_students
+        from ..studies.planning import plan_study
+        from ..studies.study_config import Row, find_study, read_study
+    settings = read_study(study) if study else None
+    if settings is not None:
+        plan_study(settings, corpora_dir)  # before hours of training, not after them
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    read = read_recipe(recipe, DistillationRecipe, overrides)
+    # Errors in the text are reported before the first student is trained.
+    documents = read_documents(read.text.paths, text_field=read.text.field)
+    if not any([text.strip() for text in documents]):
+        raise read.error("text.paths", "leaves no document for training; give more text")
+    sources: list[Path | str] = [recipe, *read.text.paths, read.teacher.name]
+    if study:
+        sources.append(find_study(study))
+    with explaining_interruption(), working_directory(output, _MADE_BY, sources):
+        students = make_students(
+            read,
+            output,
+            options.split_names(objectives) if objectives else tuple(OBJECTIVES),
+            console=console,
+            progress=lambda name: console.rule(name, align="left"),
+        )
+        if settings is None:
+            console.print(f"✔ Wrote {', '.join(students)} to {output}")
+            return
+        rows = {name: Row(encoder=str(path)) for name, path in students.items()}
+        whole = settings.model_copy(update={"rows": {**settings.rows, **rows}})
+        run_and_show(whole, plan_study(whole, corpora_dir), output, corpora_dir, console)
+
+
+@study.command()
+def scores(
+    pipeline: str = typer.Argument(help="Pipeline of several tasks: a directory or a package."),
+    part: str = typer.Option("test", help="train, dev or test."),
+    output: Path = typer.Option(None, help="JSON file to write them to."),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU to use; -1 for the CPU."),
+) -> None:
+    """Score each task of a pipeline on its corpus, which the pipeline's config names.
+
+    Example: python -m spacy biomed study scores training/multitask/model-best --part test
+    """
+    from ..pipeline.pipeline_loading import load_pipeline
+    from ..studies.task_scores import score_tasks
+
+    set_up_gpu(gpu_id)
+    found = score_tasks(load_pipeline(pipeline), part)
+    msg.table([(name, f"{100 * score:.2f}") for name, score in found.items()], aligns=("l", "r"))
+    if output is not None:
+        replace_text(output, json.dumps(found, indent=2) + "\n", [pipeline])
+        msg.good(f"Wrote {output}")

@@ -1,4 +1,4 @@
-"""`spacy biomed convert`: parse, call `convert_corpus`, print what it found."""
+"""`spacy biomed convert` and `spacy biomed combine`: parse, call, print what is in the corpora."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from rich.text import Text
 
 from ..errors import BiomedError, escape, list_choices, quote
 from ._shared.display import create_bar, create_table
-from .init_config import split_names
+from ._shared.options import split_names
 
 if TYPE_CHECKING:
     from ..corpora.conversion_report import ConversionReport, PartReport
     from ..formats.documents import Document
     from ..formats.repairs import OnError
+    from ..training.combining import CombinationReport
+
 
 SECONDS_WITHOUT_BAR = 2.0
 
@@ -135,7 +137,7 @@ def convert(
         identifier=identifier,
         progress=_show_progress,
     )
-    Console().print(_table(report))
+    Console().print(_conversion_table(report))
     for line in _remarks(report):
         typer.echo(line)
 
@@ -158,7 +160,7 @@ def _show_progress(documents: Sequence[Document], part: str) -> Iterator[Documen
             bar.stop()
 
 
-def _table(report: ConversionReport) -> Table:
+def _conversion_table(report: ConversionReport) -> Table:
     title = escape(f"{report.name} ({report.language}, {report.format})")
     table = create_table([""], report.parts, Text(title, style="italic"))
     for title, values in _rows(report.parts):
@@ -251,3 +253,77 @@ def _remarks(report: ConversionReport) -> Iterator[str]:
     if report.unseen_share is not None:
         yield f"Test mentions that never occur in train: {report.unseen_share:.1%}."
     yield f"✔ Wrote {', '.join(f'{part}.spacy' for part in report.parts)} to {report.output}"
+
+
+# Counts of a part of a corpus, by their titles in the table.
+_COUNTS = {
+    "documents": "documents",
+    "same text held out": "repeated_text",
+    "same id": "repeated_id",
+    "a sentence": "repeated_sentence",
+    "merged": "merged",
+    "kept twice": "kept_twice",
+    "disputed mentions": "disputed",
+}
+
+
+def combine(
+    output: Path = typer.Argument(help="The folder to write {train,dev,test}.spacy to."),
+    corpora: list[Path] = typer.Argument(help="Folders that `spacy biomed convert` wrote."),
+    map: list[str] = typer.Option(
+        [],
+        help="CORPUS:LABEL=NAME renames a label of a corpus, CORPUS:LABEL= leaves its mentions "
+        "out, CORPUS:LABEL=?NAME makes them neither right nor wrong as NAME; repeatable.",
+    ),
+    spans_key: str | None = typer.Option(
+        None, help="The mentions are in doc.spans[KEY] rather than doc.ents."
+    ),
+    train_first: bool = typer.Option(
+        False,
+        "--train-first",
+        help="Train on texts of both a training and a development part; else hold them out.",
+    ),
+) -> None:
+    """Combine corpora of mentions that annotate different labels into one to train on.
+
+    Each document says which labels it annotates, so that the absence of other labels is neither
+    learned nor scored. Texts of a test part are left out of the other parts. Texts of a development
+    part are left out of the training part, or the other way round with --train-first.
+
+    Example: python -m spacy biomed combine corpus/both corpus/ncbi_disease corpus/bc5cdr
+    --map ncbi_disease:Disease=DISEASE --map bc5cdr:Disease=DISEASE --map bc5cdr:Chemical=CHEMICAL
+    """
+    from ..evaluation.cross_corpus import parse_label_maps
+    from ..training.combining import combine_corpora
+
+    report = combine_corpora(
+        corpora,
+        output,
+        label_maps=parse_label_maps(map),
+        spans_key=spans_key,
+        train_first=train_first,
+    )
+    Console().print(_combination_table(report))
+    names = ", ".join(f"{part}.spacy" for part in report.parts)
+    for part, counts in report.parts.items():
+        mentions = ", ".join(f"{count:,} {label}" for label, count in counts.mentions.items())
+        typer.echo(f"{part}: {counts.documents:,} documents; {mentions or 'no mentions'}")
+    typer.echo(f"✔ Wrote {names} to {output}")
+
+
+def _combination_table(report: CombinationReport) -> Table:
+    title = f"{report.name} ({report.language})"
+    counts = [count for corpus in report.corpora for count in corpus.parts.values()]
+    # Without the columns of zeros, which would squeeze the others.
+    shown = {
+        header: name
+        for header, name in _COUNTS.items()
+        if name == "documents" or any(getattr(count, name) for count in counts)
+    }
+    table = create_table(["corpus", "labels", "part"], shown, title)
+    for corpus in report.corpora:
+        begin = [corpus.name, ", ".join(corpus.labels)]
+        for part, count in corpus.parts.items():
+            table.add_row(*begin, part, *(f"{getattr(count, name):,}" for name in shown.values()))
+            begin = ["", ""]
+    return table

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from .pattern_finders import is_unnamed
 from .pattern_forms import find_form, is_eponym, is_other_number
-from .pattern_institutions import is_unnamed
 from .plain_text import PlainText, fold
 from .surrogate_dates import TIME
 from .term_lists import is_clinical_term, is_name, name_words, word_list

@@ -12,11 +12,14 @@ from functools import partial
 from typing import NamedTuple
 
 from ..errors import BiomedError, add_hint, suggest
-from .pattern_columns import find_columns
-from .pattern_contacts import find_phones, find_web_addresses
-from .pattern_institutions import find_institutions
+from .pattern_finders import (
+    find_columns,
+    find_institutions,
+    find_phones,
+    find_places,
+    find_web_addresses,
+)
 from .pattern_people import find_people
-from .pattern_places import find_places
 from .pattern_rules import Found, apply_table
 from .plain_text import PlainText
 

@@ -4,7 +4,7 @@ import pytest
 
 from spacy_biomed.deidentification.pattern_checks import is_social_security_number
 from spacy_biomed.deidentification.pattern_matches import choose_labels, find_patterns
-from spacy_biomed.deidentification.pattern_prefixes import find_prefixes
+from spacy_biomed.deidentification.pattern_rules import find_prefixes
 from spacy_biomed.errors import BiomedError
 
 

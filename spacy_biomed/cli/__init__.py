@@ -46,44 +46,15 @@ def choose_command(
 
 # In the order of the help. The names are those of the functions.
 for command in (
-    corpora,
-    encoders,
-    convert_encoder,
-    import_model,
-    clean,
-    convert,
-    combine,
-    train,
-    vocabulary,
-    pretrain,
-    distill,
-    teach,
-    average,
-    compress,
-    calibrate,
-    benchmark,
-    annotate,
-    deidentify,
-    reidentify,
-    serve,
-    leakage,
-    scores,
-    errors,
-    card,
-    strip,
-    build,
-    install,
-    info,
-    push,
-    pull,
+    *(corpora, encoders, convert_encoder, import_model, clean, convert, combine, train),
+    *(vocabulary, pretrain, distill, teach, average, compress, calibrate, benchmark),
+    *(annotate, deidentify, reidentify, serve, leakage, scores, errors, card, strip, build),
+    *(install, info, push, pull),
 ):
     takes_settings = command in (train, pretrain, distill, build)
     app.command(context_settings=CONFIG_OVERRIDES if takes_settings else None)(command)
-for name, group in (
-    ("init-config", init_config),
-    ("study", study),
-    ("terminology", terminology),
-):
-    app.add_typer(group, name=name)
+app.add_typer(init_config, name="init-config")
+app.add_typer(study, name="study")
+app.add_typer(terminology, name="terminology")
 
 spacy_app.add_typer(app, name="biomed")

@@ -18,8 +18,8 @@ from ._shared.bad_input import importing_extra
 from ._shared.display import create_table
 
 if TYPE_CHECKING:
-    from ..packaging.calibration import RecallOptions
     from ..packaging.compression import Compression, CompressionReport
+    from ..packaging.copies import RecallOptions
     from ..pipeline.ner.calibrating import Calibration
     from ..pipeline.ner.component import RecallMeasure, RecallTarget
     from ..pipeline.ner.recall_targets import LabelRecall
@@ -136,7 +136,7 @@ def calibrate(
     Example: python -m spacy biomed calibrate training/mynotes/model-best calibrated/mynotes
     --dev corpus/mynotes/dev.spacy --target-recall 0.95 --target-recall NAME=0.99
     """
-    from ..packaging.calibration import calibrate_pipeline
+    from ..packaging.copies import calibrate_pipeline
 
     recall = _read_recall(target_recall, recall_measure, unseen_share)
     console = Console()
@@ -188,23 +188,16 @@ def _print_calibrations(console: Console, report: Mapping[str, Calibration]) -> 
 
 
 def _recall_table(name: str, recalls: Sequence[LabelRecall]) -> Table:
-    numbers = [
-        "mentions",
-        "target",
-        "recall before",
-        "after",
-        "precision before",
-        "after",
-        "offset",
-    ]
+    shares = ("recall before", "after", "precision before", "after")
+    numbers = ["mentions", "target", *shares, "offset"]
     table = create_table(["label"], numbers, f"Recall of {name} on the development corpus")
     table.add_column("")
     for one in recalls:
-        shares = (one.target, one.recall_before, one.recall, one.precision_before, one.precision)
+        values = (one.target, one.recall_before, one.recall, one.precision_before, one.precision)
         table.add_row(
             one.label,
             f"{one.gold:,}",
-            *map(_percent, shares),
+            *map(_percent, values),
             f"{one.offset:.2f}",
             "" if one.is_reached else "not reached",
         )

@@ -190,7 +190,6 @@ def _plan_teachers(
 
 
 def _find_teachers(recipe: PipelineRecipe, output: Path, student: str) -> list[Path]:
-    """The pipelines that teach a student."""
     found = []
     for name, teacher in recipe.teachers_of(student).items():
         if teacher.pipeline:
@@ -216,7 +215,6 @@ def _teach(
 def _train(
     step: str, corpus: Path, place: Path, settings: Training, start: Options, gpu_id: int
 ) -> Iterator[Command]:
-    """Yield the commands that train an encoder or a pipeline on a corpus."""
     config = place / "config.cfg"
     given = settings.model_dump(include={"epochs", "batch_words", "learn_rate", "template"})
     words = ["init-config", corpus, config, "--task", "ner", *_spell({**start, **given})]

@@ -238,7 +238,6 @@ def _read_earlier(config: Config) -> dict[str, Any]:
 
 
 def _describe_corpus(description: dict[str, Any]) -> dict[str, str]:
-    """Describe the source of a converted corpus, or of a part of a combined corpus."""
     source = {
         "name": description["name"],
         "url": description.get("source", ""),

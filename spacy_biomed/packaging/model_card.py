@@ -120,12 +120,10 @@ def _name_package(meta: Mapping[str, Any]) -> str:
 
 
 def _format_cell(text: str) -> str:
-    """Format a text as a cell of a Markdown table."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 def _reliability_rows(bins: Reliability) -> Iterator[list[str]]:
-    """Yield the cells of each bin with entities."""
     for place, (count, confidence, correct) in enumerate(bins.to_rows()):
         if count:
             yield [
@@ -205,7 +203,6 @@ def _create_front_matter(
 
 
 def _results(heads: Sequence[Head], test: str, scores: dict[str, object]) -> Iterator[EvalResult]:
-    """Yield the measured scores of each component over all labels."""
     from huggingface_hub import EvalResult
 
     for head in heads:

@@ -172,7 +172,6 @@ class Batcher:
         self._handed.put((asyncio.get_running_loop(), self._take()))
 
     def _take(self) -> _Batch:
-        """Take a batch out of the queue."""
         batch: _Batch = []
         characters = 0
         most = min(self._limits.batch_characters, self._speed * self._limits.batch_time)

@@ -96,8 +96,7 @@ def run(
 
 
 def _prepare(study: Study, corpora_dir: Path, assets_dir: Path) -> None:
-    from ..studies.planning import find_missing_corpora
-    from ..studies.preparing import prepare_corpora
+    from ..studies.planning import find_missing_corpora, prepare_corpora
 
     prepare_corpora(
         study, corpora_dir, assets_dir, lambda folder: typer.echo(f"Converting {folder}")
@@ -256,7 +255,7 @@ def scores(
     Example: python -m spacy biomed study scores training/multitask/model-best --part test
     """
     from ..pipeline.pipeline_loading import load_pipeline
-    from ..studies.task_scores import score_tasks
+    from ..studies.study import score_tasks
 
     set_up_gpu(gpu_id)
     found = score_tasks(load_pipeline(pipeline), part)

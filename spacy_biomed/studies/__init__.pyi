@@ -6,9 +6,8 @@ from .published import PublishedTable, find_table
 from .report import write_report
 from .results import Cell, Results, collect_results
 from .runs import Run, make_runs
-from .study import run_study
+from .study import run_study, score_tasks
 from .study_config import Study, read_study
-from .task_scores import score_tasks
 
 __all__ = [
     "ScoredRow",

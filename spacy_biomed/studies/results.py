@@ -88,11 +88,10 @@ class Cell:
         settings = list(self.settings.values())
         if len(settings) == 1:
             return settings[0]
-        return max(settings, key=self._mean_of)
-
-    def _mean_of(self, trials: list[Trial]) -> float:
-        """The mean of trials on the part that chooses; less than any score if it has none."""
-        return fmean(self.scores(self.metric, self.select, trials) or [-inf])
+        # Less than any score for a setting without scores.
+        return max(
+            settings, key=lambda one: fmean(self.scores(self.metric, self.select, one) or [-inf])
+        )
 
     @property
     def best(self) -> Trial | None:

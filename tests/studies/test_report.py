@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from spacy_biomed.studies.folds import CorpusOfRun
 from spacy_biomed.studies.planning import Plan, Trial
 from spacy_biomed.studies.published import PublishedTable
 from spacy_biomed.studies.report import (
@@ -25,7 +24,7 @@ from spacy_biomed.studies.report import (
     write_report,
 )
 from spacy_biomed.studies.results import Cell, Results, name_metric, related_metrics
-from spacy_biomed.studies.runs import Run
+from spacy_biomed.studies.runs import CorpusOfRun, Run
 from spacy_biomed.studies.study_config import Study
 
 STUDY = {

@@ -131,7 +131,6 @@ def _is_continued(output: Path) -> bool:
 
 
 def _find_files(output: Path) -> Iterator[Path]:
-    """The files of shards in an output."""
     return chain(output.glob("part-*"), output.glob("[!p]*/part-*"))
 
 

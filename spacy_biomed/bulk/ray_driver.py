@@ -22,10 +22,9 @@ from ..encoders.batching.concurrency import available_processors
 from ..errors import BiomedError, first_line
 from ..files.sources import Shard
 from ..workers.process import thread_settings
-from .bulk_settings import BulkSettings
 from .manifest import FinishedShard
 from .ray_engine import RayWorker, remove_folder
-from .shard_worker import ATTEMPTS, ShardWork, explain_deaths
+from .shard_worker import ATTEMPTS, BulkSettings, ShardWork, explain_deaths
 
 # Bytes. Shards do not go through Ray's store of objects; this is little more than its minimum.
 _OBJECT_STORE = 80 << 20

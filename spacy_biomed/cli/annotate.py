@@ -15,14 +15,13 @@ from rich.console import Console
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
-from ..bulk.failed_documents import check_failed
 from ..errors import BiomedError, escape, list_choices
 from ._shared import options
 from ._shared.bad_input import explaining_interruption
 from ._shared.display import create_bar
 
 if TYPE_CHECKING:
-    from ..bulk.bulk_settings import BulkSettings
+    from ..bulk.shard_worker import BulkSettings
     from ..files.records import Layout
     from ..files.sources import Columns
 
@@ -134,7 +133,7 @@ def annotate(
         _show(pipeline, texts, min_confidence, code, gpu_id)
         return
     _check_collection(text, corpus, engine, address)
-    from ..bulk.bulk_settings import BulkSettings
+    from ..bulk.shard_worker import BulkSettings
 
     settings = BulkSettings(
         columns,
@@ -163,7 +162,6 @@ def _check_unused(given: dict[str, object]) -> None:
 
 
 def _check_collection(text: str, corpus: Path | None, engine: str, address: str | None) -> None:
-    """Raise BiomedError if a collection cannot be annotated with these options."""
     if corpus is not None:
         raise BiomedError("--corpus shows one text: leave it out, or leave OUTPUT out")
     if not text:
@@ -214,7 +212,7 @@ def _show(
 
 
 def _annotate_collection(pipeline: str, source: Path, output: Path, settings: BulkSettings) -> None:
-    from ..bulk.annotating import annotate_collection
+    from ..bulk.annotating import annotate_collection, check_failed
     from ..bulk.manifest import ERRORS
     from ..formats.registry import find_output
 

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..bulk.failed_documents import check_failed
 from ..errors import BiomedError
 from ..files.output_places import check_output
 from ._shared import options
@@ -93,7 +92,7 @@ def deidentify(
     Example: python -m spacy biomed deidentify training/meddocan/model-best notes.parquet
     deidentified.parquet --mode surrogates --patient-column patient_id
     """
-    from ..bulk.annotating import BulkSettings
+    from ..bulk.annotating import BulkSettings, check_failed
     from ..bulk.deidentification import Deidentification
     from ..bulk.deidentified_files import DeidentifiedFiles, check_texts, deidentify_files
     from ..files.sources import Columns
@@ -184,7 +183,7 @@ def reidentify(
     Example: python -m spacy biomed reidentify deidentified.jsonl vault restored.jsonl
     """
     from ..bulk.text_documents import check_same_format, find_texts, list_columns, writing_texts
-    from ..deidentification.vault import open_vault, read_vault_key
+    from ..deidentification.vault import Vault, read_vault_key
     from ..files.sources import Columns
 
     check_output(output, [vault, *filter(None, [vault_key_file])])
@@ -193,7 +192,7 @@ def reidentify(
     check_same_format(texts, output)
     columns = Columns(text_field, keep=list_columns(texts, text_field, layout))
     part = find_texts(texts, columns, layout)
-    stored = open_vault(vault, key, texts)
+    stored = Vault(vault, key, texts)
     number = -1
     with writing_texts(texts, output, columns, layout) as write:
         for number, item in enumerate(part.read_from(0, 0)):

@@ -177,10 +177,9 @@ def _measure_speed(
 
 
 def _advise(pipeline: str, texts: list[str] | None) -> None:
-    """Print how to annotate fastest on this machine."""
     from ..encoders.batching.concurrency import default_threads
     from ..encoders.onnx.engine_choice import VARIABLE
-    from ..evaluation.advice import create_texts, find_fastest
+    from ..evaluation.benchmark import create_texts, find_fastest
 
     console = Console()
     with console.status("Trying") as status:
@@ -209,7 +208,6 @@ def _advise(pipeline: str, texts: list[str] | None) -> None:
 def _measure_robustness(
     pipeline: str, corpus: Path, code: Path | None, output: Path | None
 ) -> None:
-    """Score a pipeline on changed texts, and print and write the scores."""
     from ..evaluation.robustness import CHANGES, measure_robustness
     from ..formats.spacy_docs import read_docs
     from ..pipeline.pipeline_loading import load_pipeline
@@ -236,7 +234,6 @@ def _measure_corpora(
     code: Path | None,
     output: Path | None,
 ) -> None:
-    """Score a pipeline on the corpora of a folder, and print and write the scores."""
     from ..evaluation.cross_corpus import find_corpora, measure_corpora, parse_label_maps
     from ..pipeline.pipeline_loading import load_pipeline
 

@@ -138,7 +138,6 @@ def for_corpus(
 
 
 def _describe_update(update: Update, source: str, corpus: Path) -> None:
-    """Print what becomes of the labels of a pipeline that is to learn more."""
     if update.new:
         msg.info(f"new labels: {', '.join(update.new)}")
     if update.unannotated:
@@ -287,7 +286,6 @@ def _prepare_report(
 
 
 def _write_report(log: Path, output: Path, page: Path) -> None:
-    """Write the learning curves, and a page with them and the evaluations."""
     import srsly
 
     from ..files.outputs import replace_text

@@ -114,7 +114,6 @@ def _find_wheel(folder: Path) -> Path:
 
 
 def _check(wheel: Path) -> Path:
-    """Raise BiomedError if a file is not a wheel, by its name or by its content."""
     try:
         parse_wheel_filename(wheel.name)
     except InvalidWheelFilename:

@@ -254,7 +254,6 @@ class ErrorAnalysis:
         gold: set[Mention],
         by_system: list[list[Case]],
     ) -> None:
-        """Add the sentences of the marked mentions."""
         borders = sorted({0, *find_sentence_starts(text, self._language), len(text)})
         sentences: dict[int, list[tuple[str, str]]] = {}
         for (start, _, _), kind, label in marked:

@@ -25,7 +25,7 @@ from ..files.records import Layout
 from ..files.sources import TEXTS, find_kind
 from ..files.working_directories import scratch_directory
 from ..workers.pool import ProcessPool
-from ..workers.process import WorkerFailed
+from ..workers.process import WorkerDied
 from .deduplication import DuplicateIndex, NearDuplicates, Sketch, Sketcher, hash_text, normalize
 from .language_identification import LanguageIdentifier
 from .sentence_filters import RULES, SentenceFilter, Thresholds
@@ -381,9 +381,7 @@ def _sift_in(pool: ProcessPool, most: int, texts: Iterable[str]) -> Iterator[Can
     try:
         for candidates in submit_ahead(lambda some: pool.submit("sift", texts=some), batches, most):
             yield from candidates
-    except WorkerFailed as error:
-        if error.kind:
-            raise
+    except WorkerDied as error:
         raise BiomedError(
             "a process was killed, as when memory runs out; clean again with fewer --workers"
         ) from error

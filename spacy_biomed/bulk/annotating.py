@@ -1,7 +1,5 @@
 """Annotate large collections of documents, shard by shard, so that a run can be continued."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator

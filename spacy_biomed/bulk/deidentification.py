@@ -1,7 +1,5 @@
 """What `spacy biomed deidentify` asks of the engine of `annotate`, and the parts it writes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """Copies of files with de-identified texts: what `spacy biomed deidentify` reads and writes."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -6,8 +6,6 @@ flushed to disk, after the shard's files are in their place. Neither has text or
 and each of these lines have their own SHA-256, so that damage is not taken for content.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping

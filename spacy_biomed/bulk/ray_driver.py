@@ -6,8 +6,6 @@ files, and a shard is five numbers. What a dead worker was doing is begun again 
 counts attempts while the worker is still starting again: one death uses up `max_task_retries`.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import signal

@@ -1,7 +1,5 @@
 """Annotate shards on Ray: on this machine, or on a cluster."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

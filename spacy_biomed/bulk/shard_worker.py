@@ -1,7 +1,5 @@
 """What a process that annotates shards does, whoever starts it: `processes`, or Ray."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Annotate the documents of a shard and write its files."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress

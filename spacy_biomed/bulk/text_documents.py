@@ -1,7 +1,5 @@
 """Copies of files of documents with other texts."""
 
-from __future__ import annotations
-
 import codecs
 import io
 import json

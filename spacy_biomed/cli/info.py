@@ -1,7 +1,5 @@
 """`spacy biomed info` and `spacy biomed --version`."""
 
-from __future__ import annotations
-
 import platform
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`spacy biomed serve`."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`spacy biomed terminology`: `build` and `link`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

@@ -1,7 +1,5 @@
 """Wheels and the hub: `spacy biomed build`, `install`, `push` and `pull`."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Mentions of personal data in a plain text: their borders, and where else they occur."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Checks of patterns: what a match has to be besides its form. Tables name them in `check`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

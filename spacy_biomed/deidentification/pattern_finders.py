@@ -1,7 +1,5 @@
 """What a form alone does not find: cells of tables, files, telephones, institutions and places."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -17,8 +17,6 @@ the words of a list of terms. A section or a key that ends with ".es" or ".en" i
 alone.
 """
 
-from __future__ import annotations
-
 import re
 from configparser import RawConfigParser
 from functools import cache

@@ -5,8 +5,6 @@ must exist, the check digits must be right, the number must be in a range that i
 before it must say what it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple

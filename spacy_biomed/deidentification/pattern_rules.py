@@ -1,7 +1,5 @@
 """The engine of patterns: the rules of a table, and where they apply."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from functools import cache

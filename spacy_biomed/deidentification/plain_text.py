@@ -1,7 +1,5 @@
 """A text as a reader sees it: what rules read, with the place of each character in the original."""
 
-from __future__ import annotations
-
 import re
 import sys
 import unicodedata

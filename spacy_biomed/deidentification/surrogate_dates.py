@@ -1,7 +1,5 @@
 """Shift dates by a number of days, keeping their format and language."""
 
-from __future__ import annotations
-
 import re
 from calendar import monthrange
 from collections.abc import Iterable

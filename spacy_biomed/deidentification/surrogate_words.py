@@ -1,7 +1,5 @@
 """Surrogates word by word: people's names, places and institutions, and numbers and codes."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence

@@ -6,8 +6,6 @@ For the same reason, a surrogate is not redrawn if it is the original or the sur
 mention.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from functools import partial

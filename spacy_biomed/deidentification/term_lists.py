@@ -1,7 +1,5 @@
 """The lists of names, places and institutions for surrogates."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import cache

@@ -1,7 +1,5 @@
 """Measure a pipeline's speed, start-up time, memory and size on disk, and find its fastest use."""
 
-from __future__ import annotations
-
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """Where the mentions that pipelines find differ from the gold: counts, and a page to look at."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Measure how much of the annotated personal data is left in a de-identified text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass, field

@@ -1,7 +1,5 @@
 """The mean of the weights of trained pipelines (Wortsman et al. 2022a, "Model soups")."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from itertools import chain

@@ -4,8 +4,6 @@ A command is skipped if it, its inputs and its outputs are as they were after it
 were is in `build.json` in the folder of the build.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Documents of concurrent requests, annotated together in one thread."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """How much a server takes at once, and for how long."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 
 from ..errors import BiomedError

@@ -1,7 +1,5 @@
 """The paths of a server, and its page: a form whose script asks the other paths."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The application of a server, for uvicorn or another ASGI server, and its run on an address."""
 
-from __future__ import annotations
-
 import ipaddress
 import logging
 import math

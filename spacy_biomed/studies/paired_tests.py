@@ -6,8 +6,6 @@ drawn with replacement (paired bootstrap: Koehn 2004, "Statistical Significance 
 Translation Evaluation"). With several seeds, a document's contributions with all seeds go together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The corpora and the runs that a study needs, checked before the first run."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress

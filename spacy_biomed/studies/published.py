@@ -1,7 +1,5 @@
 """The figures that the papers published, from `published.json`, to print beside ours."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import cache

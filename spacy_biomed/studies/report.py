@@ -1,7 +1,5 @@
 """The report of a study: tables in Markdown, LaTeX and HTML with diagrams, and all numbers."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """The statistics of a study's runs: the chosen setting, and what its repetitions scored."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property

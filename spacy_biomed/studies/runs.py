@@ -6,8 +6,6 @@ loses a finished run. `trainings/RUN/` is where an unfinished run resumes, and `
 pipelines that are needed later.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

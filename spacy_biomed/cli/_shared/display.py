@@ -1,7 +1,5 @@
 """Tables and bars of progress, as several commands print them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Settings of a config on the command line, as in `spacy train`."""
 
-from __future__ import annotations
-
 import typer
 from spacy.cli._util import NoSuchOption, parse_config_overrides
 

@@ -42,16 +42,14 @@ from .manifest import (
 from .ray_engine import annotate_on_ray
 from .shard_worker import (
     ATTEMPTS,
-    BulkSettings,
     Engine,
-    ShardWork,
     explain_deaths,
     find_input,
     find_states,
     hash_manifest,
     load,
 )
-from .shards import ShardAnnotator
+from .shards import BulkSettings, ShardAnnotator, ShardWork
 
 MADE_BY = "spacy biomed annotate"
 # pyarrow opens it as a part of the folder, and names it in its error.
@@ -164,11 +162,7 @@ def check_failed(
 ) -> None:
     """Raise BiomedError if documents failed and --max-errors does not allow it, or if all did.
 
-    Args:
-        documents: number of documents that did not fail.
-        failed: `id` and `reason` of the others.
-        listed: file that has them.
-        max_errors: number of documents that may fail; None for none.
+    `documents` is the number of those that did not fail, and `listed` the file with the others.
     """
     if not failed or (documents and max_errors is not None):
         return
@@ -260,7 +254,7 @@ class _Run:
         processes = max(1, min(settings.n_process or 1, shards))
         if processes > 1 or work.threads != default_threads():
             return partial(annotate_in_processes, processes=processes)
-        return partial(_annotate_here, annotator=work.open_output(nlp, self.parts))
+        return partial(_annotate_here, annotator=ShardAnnotator(work, nlp, self.parts))
 
 
 def _annotate_here(

@@ -57,11 +57,7 @@ class DeidentifiedFiles:
         return Path(f"{self.output}.shards")
 
     def check_places(self, sources: Iterable[Path]) -> None:
-        """Refuse to write to what is read, or twice to one place, or to what is beside the output.
-
-        Args:
-            sources: what is read besides the texts.
-        """
+        """Refuse to write to what is read, twice to one place, or to what is beside the output."""
         read = [self.texts, *sources]
         if any(_overlap(self.output, source) for source in read):
             raise BiomedError(
@@ -144,10 +140,7 @@ def _has_file(path: Path, file: Path) -> bool:
 
 
 def check_texts(part: Part, is_any_allowed: bool) -> tuple[int, int]:
-    """Refuse texts in which names are encoded, before the work.
-
-    Args:
-        is_any_allowed: whether encoded texts are taken as they are.
+    """Refuse texts in which names are encoded, unless any are allowed, before the work.
 
     Returns:
         the number of texts that are mostly in capitals, and of all.
@@ -182,10 +175,8 @@ def deidentify_files(
     """Write the documents with de-identified texts, or go on with a run that was interrupted.
 
     Args:
-        pipeline: installed package or pipeline directory.
         part: the documents (`DeidentifiedFiles.read`).
         names: key from which files get new names; None to keep theirs.
-        on_progress: as in `annotate_collection`.
 
     Returns:
         the number of documents that were written, and `id` and `reason` of the others.

@@ -156,9 +156,6 @@ def read_finished(output: Path, shards: int) -> dict[int, FinishedShard]:
     A shard whose files or line have changed is not finished. An incomplete last line, as a kill
     leaves it, is removed from the file.
 
-    Args:
-        shards: the number of all shards.
-
     Raises:
         BiomedError: if the file cannot be read.
     """
@@ -208,11 +205,7 @@ def _hash_written(path: Path) -> str:
 
 
 def hash_folder(files: dict[str, str]) -> str:
-    """SHA-256 of the lines that `sha256sum *` prints in a folder.
-
-    Args:
-        files: the SHA-256 of each file by its name.
-    """
+    """SHA-256 of the lines that `sha256sum *` prints in a folder, from those of its files."""
     lines = (f"{files[name]}  {name}\n" for name in sorted(files))
     return sha256(os.fsencode("".join(lines))).hexdigest()
 

@@ -14,7 +14,8 @@ from ..errors import BiomedError, install_command
 from ..files.sources import Shard
 from ..workers.process import WorkerDied, start_worker
 from .manifest import FinishedShard
-from .shard_worker import ShardWork, ShardWorker
+from .shard_worker import ShardWorker
+from .shards import ShardWork
 
 # The names of Ray's sockets have about 65 characters below its folder, and at most 107 in total.
 _LONGEST_FOLDER = 40

@@ -21,7 +21,7 @@ from ._shared.bad_input import explaining_interruption
 from ._shared.display import create_bar
 
 if TYPE_CHECKING:
-    from ..bulk.shard_worker import BulkSettings
+    from ..bulk.shards import BulkSettings
     from ..files.records import Layout
     from ..files.sources import Columns
 
@@ -133,7 +133,7 @@ def annotate(
         _show(pipeline, texts, min_confidence, code, gpu_id)
         return
     _check_collection(text, corpus, engine, address)
-    from ..bulk.shard_worker import BulkSettings
+    from ..bulk.shards import BulkSettings
 
     settings = BulkSettings(
         columns,

@@ -8,7 +8,7 @@ import typer
 from spacy.cli import app as spacy_app
 
 from ._shared.bad_input import OneLineGroup
-from ._shared.overrides import CONFIG_OVERRIDES
+from ._shared.options import CONFIG_OVERRIDES
 from .annotate import annotate
 from .catalogues import corpora, encoders
 from .conversion import combine, convert

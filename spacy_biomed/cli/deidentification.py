@@ -15,11 +15,21 @@ from ..errors import BiomedError
 from ..files.output_places import check_output
 from ._shared import options
 from ._shared.bad_input import explaining_interruption
-from ._shared.display import create_bar, create_table, explain_capitals
+from ._shared.display import create_bar, create_table
 
 if TYPE_CHECKING:
     from ..evaluation.leakage import LeakageReport
 
+
+KINDS = typer.Option(
+    [], "--kind", help="What a label of the pipeline stands for, as TWIN=name; repeatable."
+)
+PATTERNS = typer.Option(
+    None,
+    "--patterns/--no-patterns",
+    help="Find dates, numbers and addresses by their form too; else where the language has "
+    "patterns.",
+)
 
 # Fields of a row of --annotations that the command adds.
 ROW_FIELDS = ("file", "replacements")
@@ -36,8 +46,8 @@ def deidentify(
         "interrupted run continues."
     ),
     mode: str = typer.Option(None, help="tags or surrogates; else the pipeline's own."),
-    kind: list[str] = options.KINDS,
-    patterns: bool = options.PATTERNS,
+    kind: list[str] = KINDS,
+    patterns: bool = PATTERNS,
     annotations: Path = typer.Option(
         None, help="JSON lines to write: labels, replacements and offsets in both texts."
     ),
@@ -117,7 +127,7 @@ def deidentify(
     asked = Deidentification(
         patient_column is not None,
         mode,
-        options.read_kinds(kind),
+        _read_kinds(kind),
         patterns,
         None if secret_file is None else os.path.abspath(secret_file),
         bool(repair),
@@ -128,7 +138,7 @@ def deidentify(
     part = files.read(settings, asked)
     capitals, total = check_texts(part, is_any_allowed=repair is not None)
     if capitals and not reads_capitals(nlp):
-        typer.echo(explain_capitals(capitals, total), err=True)
+        typer.echo(_explain_capitals(capitals, total), err=True)
     del nlp, component
     with explaining_interruption(), create_bar(Console(highlight=False)) as bar:
         task = bar.add_task("De-identifying", total=None)
@@ -211,8 +221,8 @@ def leakage(
     pipeline: str = typer.Argument(help="Pipeline that finds mentions: directory or package."),
     corpus: Path = typer.Argument(help=".spacy file with gold mentions."),
     mode: str = typer.Option(None, help="tags or surrogates; else the pipeline's own."),
-    kind: list[str] = options.KINDS,
-    patterns: bool = options.PATTERNS,
+    kind: list[str] = KINDS,
+    patterns: bool = PATTERNS,
     spans_key: str = typer.Option(None, help="Span group of the gold mentions; else entities."),
 ) -> None:
     """De-identify a corpus and count the annotated mentions that can still be read.
@@ -232,9 +242,9 @@ def leakage(
     from ..pipeline.pipeline_loading import load_pipeline
 
     nlp = load_pipeline(pipeline)
-    deidentifier = Deidentification(
-        mode=mode, kinds=options.read_kinds(kind), patterns=patterns
-    ).prepare(nlp)
+    deidentifier = Deidentification(mode=mode, kinds=_read_kinds(kind), patterns=patterns).prepare(
+        nlp
+    )
     gold = list(read_docs(corpus, nlp.vocab))
     if not gold:
         raise BiomedError(f"{corpus}: no documents there; give a converted part of a corpus")
@@ -250,7 +260,7 @@ def leakage(
     console.print(_leakage_table(report))
     capitals = sum(is_in_capitals(doc.text) for doc in gold)
     if capitals and not reads_capitals(nlp):
-        console.print(explain_capitals(capitals, len(gold)))
+        console.print(_explain_capitals(capitals, len(gold)))
     console.print(f"{report.leaking_documents} of {report.documents} documents leak")
 
 
@@ -262,3 +272,20 @@ def _leakage_table(report: LeakageReport) -> Table:
         numbers = (counts.mentions, counts.kept, counts.by_chance, counts.leaked)
         table.add_row(escape(label), *(f"{number:,}" for number in numbers), f"{share:.2%}")
     return table
+
+
+def _read_kinds(given: list[str]) -> dict[str, str]:
+    """The kinds of labels from LABEL=kind; raises BiomedError if one is written otherwise."""
+    for one in given:
+        if "=" not in one.strip("="):
+            raise BiomedError(f"--kind {one}: write LABEL=kind, such as TWIN=name")
+    return {label: kind for label, _, kind in (one.rpartition("=") for one in given)}
+
+
+def _explain_capitals(count: int, total: int) -> str:
+    """The warning that a pipeline does not know the case of some of the texts."""
+    return (
+        f"⚠ {count} of {total} documents ({count / total:.0%}) are mostly in capitals, which this "
+        "pipeline does not read as it reads other text: names in them may stay; train it with "
+        "`normalize = true`"
+    )

@@ -157,9 +157,8 @@ def _measure_speed(
     """
     from ..evaluation.benchmark import count_parts, measure_pipelines, to_json
 
-    sources: list[Path | str] = [texts, *pipelines]
     total = count_parts(len(pipelines), settings["repeats"])
-    with _measuring("Measuring", total, output, sources) as (content, progress):
+    with _measuring("Measuring", total, output, [texts, *pipelines]) as (content, progress):
         measured = measure_pipelines(
             pipelines,
             read,
@@ -213,8 +212,7 @@ def _measure_robustness(
     from ..pipeline.pipeline_loading import load_pipeline
 
     nlp = load_pipeline(pipeline, code)
-    sources: list[Path | str] = [corpus, pipeline]
-    with _measuring("Scoring", len(CHANGES), output, sources) as (content, progress):
+    with _measuring("Scoring", len(CHANGES), output, [corpus, pipeline]) as (content, progress):
         measured = measure_robustness(nlp, read_docs(corpus, nlp.vocab), progress=progress)
         content.update(corpus=corpus.parent.name, rows=[asdict(row) for row in measured])
     names = ["precision", "recall", "F1"]

@@ -17,7 +17,7 @@ from ..files.outputs import replacing_directory
 from ._shared import options
 from ._shared.bad_input import explaining_interruption, importing_extra
 from ._shared.display import create_bar, create_table
-from ._shared.overrides import parse_overrides
+from ._shared.options import parse_overrides
 
 if TYPE_CHECKING:
     from ..language_models.cleaning import CleaningReport, Source

@@ -42,7 +42,7 @@ def serve(
 
     Example: python -m spacy biomed serve en_biomed_ner
     """
-    from ..serving.limits import ServerLimits
+    from ..serving.batching import ServerLimits
     from ..serving.server import serve_pipeline
 
     limits = ServerLimits(

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 from wasabi import msg
 
 from ..errors import BiomedError
@@ -15,8 +20,8 @@ from ..files.outputs import replace_text
 from ..files.working_directories import working_directory
 from ._shared import options
 from ._shared.bad_input import OneLineGroup, explaining_interruption, importing_extra
-from ._shared.display import showing_runs
-from ._shared.overrides import CONFIG_OVERRIDES, parse_overrides
+from ._shared.display import create_table
+from ._shared.options import CONFIG_OVERRIDES, parse_overrides
 from .catalogues import print_rows
 from .training import set_up_gpu
 
@@ -95,6 +100,47 @@ def run(
         run_and_show(settings, plan, output, corpora_dir, console, jobs=jobs, gpus=gpus)
 
 
+@contextmanager
+def _showing_runs(
+    title: str,
+    cells: Mapping[tuple[str, str], set[str]],
+    left: set[str],
+    console: Console,
+) -> Iterator[Callable[[str, str], None]]:
+    """Show how many runs of each row and corpus are finished within the context.
+
+    A terminal shows a table, anything else a line for each run.
+
+    Yields a function to call with the identifier and the description of each finished run.
+
+    Args:
+        cells: identifiers of runs by row and corpus.
+        left: identifiers of the runs that are not finished.
+    """
+    left = set(left)
+    total = len(left)
+
+    def show() -> Table:
+        corpora = list(dict.fromkeys(corpus for _, corpus in cells))
+        table = create_table(["row"], corpora, Text(title))
+        for row in dict.fromkeys(row for row, _ in cells):
+            runs = [cells.get((row, corpus)) for corpus in corpora]
+            table.add_row(
+                Text(row), *(f"{len(one - left)}/{len(one)}" if one else "" for one in runs)
+            )
+        return table
+
+    def finish(run: str, description: str) -> None:
+        left.discard(run)
+        if console.is_terminal:
+            live.update(show())
+        else:
+            console.print(f"{total - len(left)}/{total}: {description}")
+
+    with Live(show(), console=console, transient=True, auto_refresh=False) as live:
+        yield finish
+
+
 def _prepare(study: Study, corpora_dir: Path, assets_dir: Path) -> None:
     from ..studies.planning import find_missing_corpora, prepare_corpora
 
@@ -122,7 +168,7 @@ def run_and_show(
 
     left = {run.digest for run in plan.find_open(output)}
     cells = {cell: {trial.run for trial in trials} for cell, trials in plan.cells.items()}
-    with showing_runs(study.study.title, cells, left, console) as done:
+    with _showing_runs(study.study.title, cells, left, console) as done:
         run_study(
             study,
             plan,

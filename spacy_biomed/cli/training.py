@@ -14,7 +14,7 @@ from ..errors import BiomedError
 from ..files.outputs import replacing_file
 from ._shared import options
 from ._shared.bad_input import OneLineGroup, explaining_interruption, importing_extra
-from ._shared.overrides import parse_overrides
+from ._shared.options import parse_overrides
 
 if TYPE_CHECKING:
     from ..training.multitask_config import Schedule

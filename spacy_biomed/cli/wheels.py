@@ -14,7 +14,7 @@ from wasabi import msg
 from ..errors import BiomedError, escape, list_choices, quote
 from ._shared import options
 from ._shared.bad_input import explaining_interruption, importing_extra
-from ._shared.overrides import parse_overrides
+from ._shared.options import parse_overrides
 
 
 def build(
@@ -108,10 +108,7 @@ def _find_wheel(folder: Path) -> Path:
             f"{folder}: no wheel there; `python -m spacy package PIPELINE {folder} --build "
             "wheel` builds one"
         )
-    return _check(found[-1])
-
-
-def _check(wheel: Path) -> Path:
+    wheel = found[-1]
     try:
         parse_wheel_filename(wheel.name)
     except InvalidWheelFilename:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import typer
+from spacy.cli._util import NoSuchOption, parse_config_overrides
 
 from ...bulk.time_limit import DEFAULT_SECONDS
-from ...errors import BiomedError
+from ...errors import BiomedError, quote
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -60,15 +61,6 @@ MAX_ERRORS = typer.Option(
 MAX_SECONDS = typer.Option(
     DEFAULT_SECONDS, callback=above_zero, help="Seconds for a text, after which it fails."
 )
-KINDS = typer.Option(
-    [], "--kind", help="What a label of the pipeline stands for, as TWIN=name; repeatable."
-)
-PATTERNS = typer.Option(
-    None,
-    "--patterns/--no-patterns",
-    help="Find dates, numbers and addresses by their form too; else where the language has "
-    "patterns.",
-)
 
 
 def read_layout(encoding: str, delimiter: str | None, quoting: str) -> Layout:
@@ -80,14 +72,35 @@ def read_layout(encoding: str, delimiter: str | None, quoting: str) -> Layout:
     return Layout(encoding, delimiter, cast("Literal['minimal', 'none']", quoting)).check()
 
 
-def read_kinds(given: list[str]) -> dict[str, str]:
-    """The kinds of labels from LABEL=kind; raises BiomedError if one is written otherwise."""
-    for one in given:
-        if "=" not in one.strip("="):
-            raise BiomedError(f"--kind {one}: write LABEL=kind, such as TWIN=name")
-    return {label: kind for label, _, kind in (one.rpartition("=") for one in given)}
-
-
 def split_names(names: str) -> list[str]:
     """Names that are given with commas between them."""
     return [name.strip() for name in names.split(",") if name.strip()]
+
+
+# Options that typer does not know are settings of the config.
+CONFIG_OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def parse_overrides(context: typer.Context) -> dict[str, object]:
+    """Settings by their dotted names, from the options that the command does not define."""
+    _check_words(context)
+    try:
+        return parse_config_overrides(context.args)
+    except NoSuchOption as error:  # of click, which need not be typer's
+        reason = error.format_message().rstrip(".")
+        raise BiomedError(f"{reason}; see `{context.command_path} --help`") from error
+
+
+def _check_words(context: typer.Context) -> None:
+    """Raise BiomedError if a word is neither a setting nor its value, or is not UTF-8."""
+    takes_value = False
+    for word in context.args:
+        is_setting = word.startswith("--")
+        if not (is_setting or takes_value):
+            raise BiomedError(
+                f"Got unexpected extra argument {quote(word)}; see `{context.command_path} --help`"
+            )
+        # Python represents a byte that is not UTF-8 as half of a surrogate pair.
+        if any("\ud800" <= character <= "\udfff" for character in word):
+            raise BiomedError(f"{quote(word)}: not UTF-8; name files in UTF-8")
+        takes_value = is_setting and "=" not in word

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from ..bulk.shards import explain_failure
-from .limits import ServerLimits
+from .batching import ServerLimits
 
 logger = logging.getLogger("spacy_biomed.serving")
 

@@ -19,9 +19,8 @@ from .. import __version__
 from ..bulk.time_limit import TookTooLong
 from ..errors import escape
 from .annotator import Annotator, write_json
-from .batching import Answer, Batcher, BatchFailed, Failed, Job, Overloaded
+from .batching import Answer, Batcher, BatchFailed, Failed, Job, Overloaded, ServerLimits
 from .guard import Application, Guard, overloaded
-from .limits import ServerLimits
 from .messages import (
     AnnotatedBatch,
     AnnotatedDocument,

@@ -16,8 +16,8 @@ from spacy.language import Language
 from ..bulk.shards import explain_failure
 from ..errors import BiomedError, install_command, quote
 from ..pipeline.pipeline_loading import load_pipeline
+from .batching import ServerLimits
 from .guard import Application, logger
-from .limits import ServerLimits
 
 # Names of this machine in the header `Host`.
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")

@@ -191,11 +191,7 @@ def _place(number: int, count: int) -> Point:
 
 
 def _draw_arrow(axes: Axes, start: Point, end: Point, change: float, kind: str, name: str) -> None:
-    """Draw an arrow that curves to the left of its direction, with the change near its head.
-
-    Args:
-        name: identifier of the arrow in the SVG document.
-    """
+    """Draw an arrow that curves to the left, with the change near its head; `name` is its id."""
     from matplotlib.patches import FancyArrowPatch
 
     colour, style, _ = EFFECTS[kind]

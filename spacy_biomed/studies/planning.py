@@ -33,9 +33,8 @@ from ..training.config import (
 )
 from ..training.corpus_task import find_learner, list_learners
 from ..training.multitask_config import create_multitask_config
-from .published import find_table
 from .runs import CorpusOfRun, Run, find_result
-from .study_config import GIVEN_FOLDS, RANDOM, CorpusSection, Row, Study
+from .study_config import GIVEN_FOLDS, RANDOM, CorpusSection, Row, Study, find_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,9 @@ from ..evaluation.benchmark import MEASURES
 from ..files.outputs import replace_text
 from ..training.config import read_description
 from .figures import Dot, ScoredRow, draw_effects, draw_scatter, draw_scores
-from .published import MEAN, PublishedTable, find_table
 from .results import Cell, Results, name_metric, related_metrics
 from .runs import describe_settings
-from .study_config import Statistic
+from .study_config import MEAN, PublishedTable, Statistic, find_table
 
 CSV, MARKDOWN, LATEX = "runs.csv", "table.md", "table.tex"
 PAGE, RESULTS = "report.html", "results.json"

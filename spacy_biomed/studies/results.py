@@ -11,9 +11,8 @@ from typing import Any
 from ..errors import list_choices
 from .paired_tests import PairedTest, Tallies, compare_tallies, score_tallies
 from .planning import Plan, Trial
-from .published import MEAN, MEAN_OF
 from .runs import find_result
-from .study_config import Statistic, Study
+from .study_config import MEAN, MEAN_OF, Statistic, Study
 
 # What the endings of scores are called in the papers' tables.
 METRICS = {

@@ -272,7 +272,7 @@ def make_run(run: Run, output: Path, gpu: int) -> None:
 
     Args:
         output: folder of the study, which this process or its parent has locked.
-        gpu: number of the GPU, which is the current one; -1 for none.
+        gpu: number of the current GPU; -1 for none.
 
     Raises:
         BiomedError: as training does, or if a part has nothing to score.
@@ -320,11 +320,7 @@ def _find_encoder(run: Run, output: Path, place: Path) -> str:
 
 
 def write_random_encoder(encoder: str, output: Path, seed: int) -> None:
-    """Write an encoder directory with the same shape and vocabulary and random initial weights.
-
-    Args:
-        encoder: as in `load_pretrained`.
-    """
+    """Write a directory with an encoder's shape and vocabulary and random initial weights."""
     import torch
 
     tokenizer, pretrained = load_pretrained(encoder)

@@ -1,14 +1,12 @@
 """Run a study: train, measure, and write the report; score a pipeline of several tasks."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from spacy.language import Language
 from spacy.util import registry
+from thinc.api import Config
 
 from ..corpora.splits import PARTS
 from ..errors import BiomedError, list_choices
@@ -22,9 +20,6 @@ from .report import write_report
 from .results import Results, collect_results
 from .runs import PIPELINES, Run, create_digest, make_runs, read_result
 from .study_config import Study
-
-if TYPE_CHECKING:
-    from thinc.api import Config
 
 SPEEDS = "speeds.json"
 

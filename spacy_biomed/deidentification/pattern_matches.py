@@ -98,7 +98,6 @@ def find_patterns(text: str, language: str) -> list[PatternMatch]:
     """Find everything in a text that has the form of personal data.
 
     Args:
-        text: the text.
         language: "en" or "es".
 
     Returns:

@@ -230,11 +230,7 @@ class DateShift:
         return text
 
     def _read(self, fields: dict[str, str]) -> date:
-        """The day of a date's fields.
-
-        Raises:
-            ValueError: if there is no such month.
-        """
+        """The day of a date's fields; ValueError if there is none."""
         year = int(fields.get("year", _NO_YEAR))
         if len(fields.get("year", "")) == 2:
             latest = _LATEST_YEAR if self.latest_year is None else self.latest_year

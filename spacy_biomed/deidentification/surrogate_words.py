@@ -32,16 +32,8 @@ class FormatSurrogates:
     def __call__(self, text: str) -> str | None:
         """The surrogate; None for a text without digits and letters."""
         value = "".join(filter(str.isalnum, normalize(text)))
-        return self._write(text, value) if value else None
-
-    def url(self, text: str) -> str | None:
-        """The surrogate of a URL, whose beginning (`https://www.`) stays."""
-        beginning = _URL_START.match(text)
-        start = beginning.end() if beginning else 0
-        rest = self(text[start:])
-        return None if rest is None else text[:start] + rest
-
-    def _write(self, text: str, value: str) -> str:
+        if not value:
+            return None
         digits = "".join(filter(str.isnumeric, normalize(text)))
         code = _DIALLED.match(digits)
         number = digits[code.end() :] if code else digits
@@ -49,7 +41,9 @@ class FormatSurrogates:
         written, drawn, place = [], 0, 0
         for char in text:
             if char.isnumeric():
-                options = _leading_digits(char) if place in leading else "0123456789"
+                options = "0123456789"
+                if place in leading:
+                    options = "0" if unicodedata.decimal(char, None) == 0 else "123456789"
                 after = place - (len(digits) - len(number))
                 if len(number) < _FEWEST_DIGITS:
                     purpose = value, str(drawn)
@@ -68,9 +62,12 @@ class FormatSurrogates:
             drawn += 1
         return "".join(written)
 
-
-def _leading_digits(char: str) -> str:
-    return "0" if unicodedata.decimal(char, None) == 0 else "123456789"
+    def url(self, text: str) -> str | None:
+        """The surrogate of a URL, whose beginning (`https://www.`) stays."""
+        beginning = _URL_START.match(text)
+        start = beginning.end() if beginning else 0
+        rest = self(text[start:])
+        return None if rest is None else text[:start] + rest
 
 
 # How names are abbreviated. "M.ª" has one word.

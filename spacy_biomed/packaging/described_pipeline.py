@@ -1,7 +1,5 @@
 """A trained pipeline with the meta and the model card that its wheel carries."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -10,12 +8,13 @@ from contextlib import suppress
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from catalogue import RegistryError
 from packaging.version import InvalidVersion, Version
 from spacy.cli.package import get_third_party_dependencies
 from spacy.vocab import Vocab
+from thinc.api import Config
 
 from ..annotations.pairs import get_pair
 from ..corpora.corpus_catalogue import find_corpus
@@ -31,9 +30,6 @@ from ..pipeline.saved_words import find_strings, remove_words
 from ..training.config import check_sections, read_config, read_description, read_fields
 from .compression import exported_settings
 from .model_card import DIAGRAMS, create_card
-
-if TYPE_CHECKING:
-    from thinc.api import Config
 
 MADE_BY = "spacy biomed card"
 

@@ -208,26 +208,23 @@ def _results(heads: Sequence[Head], test: str, scores: dict[str, object]) -> Ite
     for head in heads:
         task = head.kind.task_name
         begin = f"{head.name}, " if len(heads) > 1 else ""
-        for metric, title, value in _measured(head, scores):
-            yield EvalResult(
-                task_type=HUB_TASKS.get(task, task.replace(" ", "-")),
-                task_name=task,
-                dataset_type=test,
-                dataset_name=test,
-                dataset_split="test",
-                metric_type=metric,
-                metric_name=begin + title,
-                metric_value=round(value, 4),
-            )
-
-
-def _measured(head: Head, scores: dict[str, object]) -> Iterator[tuple[str, str, float]]:
-    """Yield metric, title and value of the scores of a component over all labels."""
-    totals = {name: score for name, score in scores.items() if name != head.shown.per_type}
-    for title, values in head.rows(totals):
-        for column, value in zip(COLUMNS, values, strict=True):
+        # Over all labels.
+        totals = {name: score for name, score in scores.items() if name != head.shown.per_type}
+        measured = [
+            (column.lower(), f"{title}, {column}", value)
+            for title, values in head.rows(totals)
+            for column, value in zip(COLUMNS, values, strict=True)
+        ]
+        measured += [(title, title, value) for title, value in head.numbers(totals)]
+        for metric, title, value in measured:
             if value is not None:
-                yield column.lower(), f"{title}, {column}", value
-    for title, value in head.numbers(totals):
-        if value is not None:
-            yield title, title, value
+                yield EvalResult(
+                    task_type=HUB_TASKS.get(task, task.replace(" ", "-")),
+                    task_name=task,
+                    dataset_type=test,
+                    dataset_name=test,
+                    dataset_split="test",
+                    metric_type=metric,
+                    metric_name=begin + title,
+                    metric_value=round(value, 4),
+                )

@@ -3,6 +3,7 @@
 import platform
 import shutil
 import subprocess
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
 
 import typer
@@ -52,10 +53,9 @@ def _find_missing(extra: str) -> list[str]:
     for requirement in map(Requirement, requires("spacy-biomed") or ()):
         if requirement.marker is None or not requirement.marker.evaluate({"extra": extra}):
             continue
-        try:
+        installed = ""
+        with suppress(PackageNotFoundError):
             installed = version(requirement.name)
-        except PackageNotFoundError:
-            installed = ""
         if not (installed and requirement.specifier.contains(installed, prereleases=True)):
             missing.append(f"{requirement.name}{requirement.specifier}")
     return missing
@@ -81,9 +81,7 @@ def print_versions(is_asked: bool) -> None:
     first, *others = DISTRIBUTIONS
     lines = [f"{first} {version(first)}", f"Python {platform.python_version()}"]
     for name in others:
-        try:
+        with suppress(PackageNotFoundError):
             lines.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
     typer.echo("\n".join(lines))
     raise typer.Exit

@@ -104,11 +104,8 @@ class _Request:
 
     jobs: Sequence[Job]
     done: asyncio.Future[list[Answer] | BatchFailed]
-    waiting: deque[int] = field(init=False)
-    answers: dict[int, Answer] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.waiting = deque(range(len(self.jobs)))
+    waiting: deque[int]
+    answers: dict[int, Answer] = field(default_factory=dict)
 
 
 _Batch = list[tuple[_Request, int]]
@@ -157,7 +154,8 @@ class Batcher:
             return []
         if self.waiting + len(jobs) > self._limits.max_waiting:
             raise Overloaded
-        request = _Request(jobs, asyncio.get_running_loop().create_future())
+        done = asyncio.get_running_loop().create_future()
+        request = _Request(jobs, done, deque(range(len(jobs))))
         self._requests.append(request)
         self.waiting += len(jobs)
         self._gather()

@@ -151,10 +151,7 @@ def _measure_speed(
     output: Path | None,
     settings: dict[str, Any],
 ) -> None:
-    """Measure one pipeline, or compare two, on texts, and print and write the figures.
-
-    The texts were read from `texts`; settings are `repeats` and `threads`.
-    """
+    """Measure one pipeline or two on what was read of `texts`; settings: `repeats`, `threads`."""
     from ..evaluation.benchmark import count_parts, measure_pipelines, to_json
 
     total = count_parts(len(pipelines), settings["repeats"])

@@ -230,10 +230,7 @@ def _write_and_compare(
     texts: Sequence[str],
     check: Path | None,
 ) -> None:
-    """Write a pipeline as a report says, and compare it in each engine, which the report gets.
-
-    Rows are compared on `texts`, and scores on the .spacy file `check`.
-    """
+    """Write a pipeline as a report says; add rows on `texts` and scores on `check` by engine."""
     if report.precision == "fp16":
         write_halved(nlp, path)
     else:

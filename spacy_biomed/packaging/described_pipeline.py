@@ -182,10 +182,7 @@ def _find_encoder_name(config: Config, pipeline: Path) -> str:
 def _describe_origin(
     config: Config, description: dict[str, Any], encoder_name: str
 ) -> dict[str, object]:
-    """Describe the corpora, the encoder and the earlier pipeline that a pipeline is made of.
-
-    These are the fields `sources`, `license` and `spacy_biomed` of the meta.
-    """
+    """The fields `sources`, `license` and `spacy_biomed` of the meta."""
     encoder = find_encoder(encoder_name)
     if Path(encoder_name).is_absolute():  # where it is on this machine is nobody's business
         encoder_name = Path(encoder_name).name

@@ -16,7 +16,7 @@ TABLE = PACKAGE.parent / "docs" / "internals.md"
 
 # Modules that use a private name of another package.
 USES = {
-    "_util": {"cli/_shared/overrides.py"},
+    "_util": {"cli/_shared/options.py"},
     "_model": {"encoders/encoder_model.py", "encoders/torch/torch_model.py"},
     "_grad_scaler": {"encoders/encoder_model.py", "encoders/torch/torch_model.py"},
     "_enabled": {"encoders/encoder_model.py"},

@@ -1,6 +1,6 @@
 from .annotated_batches import AnnotatedBatch, annotate
 from .annotating import BulkReport, annotate_collection
-from .bulk_settings import BulkSettings
+from .shards import BulkSettings
 
 __all__ = [
     "AnnotatedBatch",

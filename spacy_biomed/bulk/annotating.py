@@ -1,14 +1,14 @@
 """Annotate large collections of documents, shard by shard, so that a run can be continued."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from ..formats.fhir import read_meanings
 from ..formats.registry import check_columns, find_output, get_format
 from ..pipeline.ner.calibrating import list_uncalibrated
 from ..settings.environment import setting_variable
-from .bulk_settings import BulkSettings
+from ..workers.pool import ProcessPool
+from ..workers.process import WorkerDied, thread_settings
 from .deidentification import DEIDENTIFIED_BY, Deidentification
 from .manifest import (
     ERRORS,
@@ -38,10 +39,17 @@ from .manifest import (
     record_finished,
     write_results,
 )
-from .processes import annotate_in_processes
 from .ray_engine import annotate_on_ray
-from .shard_worker import Engine, ShardWork, find_input, find_states, hash_manifest, load
-from .shards import ShardAnnotator
+from .shard_worker import (
+    ATTEMPTS,
+    Engine,
+    explain_deaths,
+    find_input,
+    find_states,
+    hash_manifest,
+    load,
+)
+from .shards import BulkSettings, ShardAnnotator, ShardWork
 
 MADE_BY = "spacy biomed annotate"
 # pyarrow opens it as a part of the folder, and names it in its error.
@@ -149,26 +157,42 @@ def annotate_collection(
     return BulkReport(counts, failed, len(manifest.shards), continued, uncalibrated)
 
 
-class _Run:
-    """What `annotate_collection` is given, and what follows from it."""
+def check_failed(
+    output: Path, documents: int, failed: list[dict[str, str]], listed: Path, max_errors: int | None
+) -> None:
+    """Raise BiomedError if documents failed and --max-errors does not allow it, or if all did.
 
-    def __init__(
-        self,
-        pipeline: str,
-        source: Path,
-        output: Path,
-        settings: BulkSettings,
-        deidentification: Deidentification | None,
-    ):
-        self.pipeline, self.source, self.output = pipeline, source, output
-        self.settings, self.deidentification = settings, deidentification
-        self.format = find_output(output) if deidentification is None else "replacements"
-        self.made_by = MADE_BY if deidentification is None else DEIDENTIFIED_BY
-        check_replaceable(output, self.made_by, [source, pipeline])
-        if deidentification is None:
+    `documents` is the number of those that did not fail, and `listed` the file with the others.
+    """
+    if not failed or (documents and max_errors is not None):
+        return
+    first = f"{failed[0]['id']}: {failed[0]['reason']}"
+    count = f"{len(failed):,} of {documents + len(failed):,} documents failed"
+    if not documents:
+        raise BiomedError(f"{output}: has no document, since all {len(failed):,} failed: {first}")
+    raise BiomedError(
+        f"{output}: {count}, the others are done: {first}; see {listed}, or allow it with "
+        f"--max-errors {len(failed)}"
+    )
+
+
+@dataclass
+class _Run:
+    pipeline: str
+    source: Path
+    output: Path
+    settings: BulkSettings
+    deidentification: Deidentification | None
+
+    def __post_init__(self) -> None:
+        settings, is_copied = self.settings, self.deidentification is not None
+        self.format = "replacements" if is_copied else find_output(self.output)
+        self.made_by = DEIDENTIFIED_BY if is_copied else MADE_BY
+        check_replaceable(self.output, self.made_by, [self.source, self.pipeline])
+        if not is_copied:
             check_columns(self.format, settings.columns, settings.meanings)
         self.meanings = read_meanings(settings.meanings)
-        self.parts = find_input(source, settings, deidentification)
+        self.parts = find_input(self.source, settings, self.deidentification)
         if settings.gpu_id >= 0 and settings.engine == "ray":
             raise BiomedError("--gpu-id is for processes of this machine: leave --engine ray out")
 
@@ -230,18 +254,55 @@ class _Run:
         processes = max(1, min(settings.n_process or 1, shards))
         if processes > 1 or work.threads != default_threads():
             return partial(annotate_in_processes, processes=processes)
-        return _annotate_here(work.open_output(nlp, self.parts))
+        return partial(_annotate_here, annotator=ShardAnnotator(work, nlp, self.parts))
 
 
-def _annotate_here(annotator: ShardAnnotator) -> Engine:
-    def annotate(
-        work: ShardWork, unfinished: list[tuple[int, Shard]], on_batch: Callable[[int, int], None]
-    ) -> Generator[FinishedShard, None, None]:
-        with closing(annotator):
-            for number, shard in unfinished:
-                yield annotator.annotate(number, shard, on_batch)
+def _annotate_here(
+    work: ShardWork,
+    unfinished: list[tuple[int, Shard]],
+    on_batch: Callable[[int, int], None],
+    annotator: ShardAnnotator,
+) -> Generator[FinishedShard, None, None]:
+    with closing(annotator):
+        for number, shard in unfinished:
+            yield annotator.annotate(number, shard, on_batch)
 
-    return annotate
+
+def annotate_in_processes(
+    work: ShardWork,
+    unfinished: list[tuple[int, Shard]],
+    on_shard: Callable[[int, int], None],
+    processes: int,
+) -> Generator[FinishedShard, None, None]:
+    """An `Engine`: processes of this machine, which end with the generator.
+
+    The shard of a process that dies is begun again by a new one.
+
+    Raises:
+        BiomedError: if a process cannot read the input or write the output, or if several die at
+            the same shard.
+    """
+    waiting = iter(unfinished)
+    running: dict[Future[FinishedShard], tuple[int, Shard]] = {}
+    name, environment = f"{__package__}.shard_worker:ShardWorker", thread_settings(work.threads)
+    with ProcessPool(name, processes, repeat({"work": work}), environment, ATTEMPTS) as pool:
+
+        def submit(count: int) -> None:
+            for number, shard in islice(waiting, count):
+                running[pool.submit("annotate", number=number, shard=shard)] = (number, shard)
+
+        submit(processes)
+        while running:
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            submit(len(done))  # so that no process waits until the caller has recorded these
+            for future in done:
+                number, shard = running.pop(future)
+                try:
+                    finished = future.result()
+                except WorkerDied:
+                    raise explain_deaths(work, number, shard) from None
+                on_shard(shard.rows, finished.counts["words"])
+                yield finished
 
 
 @contextmanager

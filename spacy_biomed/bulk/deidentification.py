@@ -1,7 +1,5 @@
 """What `spacy biomed deidentify` asks of the engine of `annotate`, and the parts it writes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -11,6 +9,7 @@ from spacy.language import Language
 
 from ..deidentification.encoded_text import find_encodings, repair
 from ..deidentification.pattern_matches import PATTERN_LANGUAGES
+from ..deidentification.vault import read_secret
 from ..errors import BiomedError, suggest
 from ..files.sources import Item, Part
 from ..formats.findings import AnnotatedShard
@@ -97,19 +96,6 @@ def _repair(item: Item) -> Item:
     if found := find_encodings(text):
         return Item(item.id, error=f"still looks encoded ({found[0]}) with --repair")
     return item._replace(text=text)
-
-
-def read_secret(path: Path) -> str:
-    """Read a secret, or a key, from a file.
-
-    Raises:
-        BiomedError: if it cannot be read; the message has nothing of its content.
-    """
-    try:
-        return path.read_text(encoding="utf8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8"
-        raise BiomedError(f"{path}: the secret cannot be read ({reason}); check the file") from None
 
 
 def hash_text(text: str) -> str:

@@ -1,7 +1,5 @@
 """Copies of files with de-identified texts: what `spacy biomed deidentify` reads and writes."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets
@@ -18,12 +16,11 @@ from ..deidentification.vault import check_new, identifier_place, read_vault_key
 from ..errors import BiomedError
 from ..files.compression import strip_compression
 from ..files.output_places import MARKER
-from ..files.outputs import remove_directory, replacing_file
+from ..files.outputs import remove_directory, replace_text, replacing_file
 from ..files.sources import Item, Part, is_text, printable
 from ..normalization import is_in_capitals
-from .annotating import BulkSettings, Progress, annotate_collection
+from .annotating import BulkSettings, Progress, annotate_collection, check_failed
 from .deidentification import DEIDENTIFIED_BY, Deidentification, hash_text
-from .failed_documents import check_failed, check_list, write_failed
 from .manifest import FINISHED
 from .text_documents import check_same_format, find_texts, writing_texts
 
@@ -60,11 +57,7 @@ class DeidentifiedFiles:
         return Path(f"{self.output}.shards")
 
     def check_places(self, sources: Iterable[Path]) -> None:
-        """Refuse to write to what is read, or twice to one place, or to what is beside the output.
-
-        Args:
-            sources: what is read besides the texts.
-        """
+        """Refuse to write to what is read, twice to one place, or to what is beside the output."""
         read = [self.texts, *sources]
         if any(_overlap(self.output, source) for source in read):
             raise BiomedError(
@@ -83,7 +76,7 @@ class DeidentifiedFiles:
             if path.is_dir():
                 raise BiomedError(f"{path}: this is a directory; give {option} a file")
             others.append(path)
-        check_list(self.listed)
+        _check_list(self.listed)
 
     def read_key(self, key_file: Path | None) -> bytes | None:
         """The key of the vault, from a file or the environment; None without a vault."""
@@ -98,6 +91,32 @@ class DeidentifiedFiles:
         """The documents, with texts that are decoded if that is asked for."""
         check_same_format(self.texts, self.output)
         return asked.read(find_texts(self.texts, settings.columns, settings.layout))
+
+
+def _write_failed(path: Path, failed: list[dict[str, str]]) -> None:
+    """Write the documents that failed; without any, remove the list of an earlier run."""
+    if failed:
+        lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in failed)
+        replace_text(path, "".join(lines))
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _check_list(path: Path) -> None:
+    """Refuse to write the list of failed documents where something else is."""
+    if path.is_dir() or (path.exists() and not _is_list_of_failed(path)):
+        raise BiomedError(
+            f"{path}: documents that fail would be listed here, and this is not such a list: move "
+            "it away, or name another output"
+        )
+
+
+def _is_list_of_failed(path: Path) -> bool:
+    try:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
+        return bool(rows) and all(set(row) == {"id", "reason"} for row in rows)
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def _overlap(path: Path, other: Path) -> bool:
@@ -121,10 +140,7 @@ def _has_file(path: Path, file: Path) -> bool:
 
 
 def check_texts(part: Part, is_any_allowed: bool) -> tuple[int, int]:
-    """Refuse texts in which names are encoded, before the work.
-
-    Args:
-        is_any_allowed: whether encoded texts are taken as they are.
+    """Refuse texts in which names are encoded, unless any are allowed, before the work.
 
     Returns:
         the number of texts that are mostly in capitals, and of all.
@@ -159,10 +175,8 @@ def deidentify_files(
     """Write the documents with de-identified texts, or go on with a run that was interrupted.
 
     Args:
-        pipeline: installed package or pipeline directory.
         part: the documents (`DeidentifiedFiles.read`).
         names: key from which files get new names; None to keep theirs.
-        on_progress: as in `annotate_collection`.
 
     Returns:
         the number of documents that were written, and `id` and `reason` of the others.
@@ -185,7 +199,7 @@ def deidentify_files(
         if not total:
             remove_directory(files.work, DEIDENTIFIED_BY)
             check_failed(files.output, total, failed, files.listed, settings.max_errors)
-    write_failed(files.listed, failed)
+    _write_failed(files.listed, failed)
     remove_directory(files.work, DEIDENTIFIED_BY)
     return total, failed
 

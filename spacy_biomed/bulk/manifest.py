@@ -6,8 +6,6 @@ flushed to disk, after the shard's files are in their place. Neither has text or
 and each of these lines have their own SHA-256, so that damage is not taken for content.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -130,7 +128,6 @@ def _is_continued(output: Path) -> bool:
 
 
 def _find_files(output: Path) -> Iterator[Path]:
-    """The files of shards in an output."""
     return chain(output.glob("part-*"), output.glob("[!p]*/part-*"))
 
 
@@ -157,9 +154,6 @@ def read_finished(output: Path, shards: int) -> dict[int, FinishedShard]:
 
     A shard whose files or line have changed is not finished. An incomplete last line, as a kill
     leaves it, is removed from the file.
-
-    Args:
-        shards: the number of all shards.
 
     Raises:
         BiomedError: if the file cannot be read.
@@ -210,11 +204,7 @@ def _hash_written(path: Path) -> str:
 
 
 def hash_folder(files: dict[str, str]) -> str:
-    """SHA-256 of the lines that `sha256sum *` prints in a folder.
-
-    Args:
-        files: the SHA-256 of each file by its name.
-    """
+    """SHA-256 of the lines that `sha256sum *` prints in a folder, from those of its files."""
     lines = (f"{files[name]}  {name}\n" for name in sorted(files))
     return sha256(os.fsencode("".join(lines))).hexdigest()
 

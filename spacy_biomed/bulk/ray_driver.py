@@ -6,8 +6,6 @@ files, and a shard is five numbers. What a dead worker was doing is begun again 
 counts attempts while the worker is still starting again: one death uses up `max_task_retries`.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import signal
@@ -22,10 +20,10 @@ from ..encoders.batching.concurrency import available_processors
 from ..errors import BiomedError, first_line
 from ..files.sources import Shard
 from ..workers.process import thread_settings
-from .bulk_settings import BulkSettings
 from .manifest import FinishedShard
 from .ray_engine import RayWorker, remove_folder
-from .shard_worker import ATTEMPTS, ShardWork, explain_deaths
+from .shard_worker import ATTEMPTS, explain_deaths
+from .shards import BulkSettings, ShardWork
 
 # Bytes. Shards do not go through Ray's store of objects; this is little more than its minimum.
 _OBJECT_STORE = 80 << 20
@@ -41,11 +39,7 @@ class Driver:
     _results: Generator[FinishedShard, None, None]
 
     def begin(self, work: ShardWork, unfinished: list[_Task], folder: str) -> None:
-        """Take the work, without beginning it. Ctrl-C stops Ray at once.
-
-        Args:
-            folder: a temporary folder for a Ray that is started.
-        """
+        """Take the work and a folder for Ray's files; begin nothing. Ctrl-C stops Ray at once."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
         self._results = _annotate(work, unfinished, folder)
 
@@ -69,11 +63,7 @@ def _annotate(
 
 
 class _Team:
-    """The workers, which are actors of Ray. Each does one shard at a time.
-
-    Args:
-        environment: variables for them, besides those that an output depends on.
-    """
+    """The workers, actors of Ray, each with one shard at a time, and variables for them."""
 
     def __init__(self, work: ShardWork, workers: int, environment: dict[str, str]):
         import ray
@@ -146,11 +136,7 @@ class _Team:
 
 
 def _find_nodes(threads: int) -> list[int]:
-    """The number of processors of each node that has room for a worker.
-
-    Raises:
-        BiomedError: if there is none.
-    """
+    """The number of processors of each node that has room for a worker; at least one has."""
     import ray
 
     cpus = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
@@ -233,8 +219,7 @@ def _isolate(folder: str) -> None:
     directory if it were not given one. It does not report its use. And it does not ask the network
     which cloud this machine is of, since the home directory has a description of the cluster.
 
-    Args:
-        folder: an empty folder, which becomes the home directory.
+    The folder is empty, and becomes the home directory.
     """
     Path(folder, "ray_bootstrap_config.yaml").write_text("{}\n", encoding="utf8")
     os.environ.update(

@@ -1,7 +1,5 @@
 """Annotate shards on Ray: on this machine, or on a cluster."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket
@@ -14,9 +12,10 @@ from importlib.util import find_spec
 
 from ..errors import BiomedError, install_command
 from ..files.sources import Shard
-from ..workers.process import WorkerFailed, start_worker
+from ..workers.process import WorkerDied, start_worker
 from .manifest import FinishedShard
-from .shard_worker import ShardWork, ShardWorker
+from .shard_worker import ShardWorker
+from .shards import ShardWork
 
 # The names of Ray's sockets have about 65 characters below its folder, and at most 107 in total.
 _LONGEST_FOLDER = 40
@@ -29,14 +28,10 @@ def annotate_on_ray(
     unfinished: list[tuple[int, Shard]],
     on_shard: Callable[[int, int], None],
 ) -> Generator[FinishedShard, None, None]:
-    """Annotate shards; yield each when it is finished, in any order.
+    """An `Engine`: processes that Ray runs.
 
     Ray's driver is a process of its own (`ray_driver`). It prints messages, needs an environment of
     its own before Ray is imported, and ends without an exception if the processes of Ray do.
-
-    Args:
-        unfinished: the shards by number, ascending.
-        on_shard: called after each shard with its rows and words.
 
     Raises:
         BiomedError: if Ray is not installed or cannot be reached, if a worker cannot read the input
@@ -55,11 +50,7 @@ def annotate_on_ray(
             while (finished := driver.ask("wait")) is not None:
                 on_shard(rows[finished.shard], finished.counts["words"])
                 yield finished
-        except WorkerFailed as error:
-            if error.kind == BiomedError.__name__:
-                raise BiomedError(str(error)) from None
-            if error.kind:
-                raise
+        except WorkerDied:
             raise BiomedError(
                 "Ray's driver ended: it or other processes of Ray were killed, or there was not "
                 "enough memory; --verbose shows Ray's messages"

@@ -1,9 +1,6 @@
 """What a process that annotates shards does, whoever starts it: `processes`, or Ray."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
@@ -12,64 +9,20 @@ from spacy.language import Language
 from ..errors import BiomedError
 from ..files.sources import Part, Shard
 from ..formats.inputs import find_parts
-from ..formats.registry import get_format
 from ..pipeline.pipeline_loading import load_pipeline
-from .bulk_settings import BulkSettings
-from .deidentification import REPLACEMENTS, Deidentification
+from .deidentification import Deidentification
 from .manifest import MANIFEST, FinishedShard, describe_pipeline
-from .shards import ShardAnnotator, explain_failure
+from .shards import BulkSettings, ShardAnnotator, ShardWork, explain_failure
 
 # Times that a shard is begun, if the process that annotates it dies.
 ATTEMPTS = 3
 
 # Yields the finished shards of a list, in any order; called with what is to be done, the shards by
-# number, and a function to be called after each shard with its rows and words.
+# number, ascending, and a function to be called after each shard with its rows and words.
 Engine = Callable[
-    ["ShardWork", list[tuple[int, Shard]], Callable[[int, int], None]],
+    [ShardWork, list[tuple[int, Shard]], Callable[[int, int], None]],
     Generator[FinishedShard, None, None],
 ]
-
-
-@dataclass(frozen=True)
-class ShardWork:
-    """What a process needs to annotate shards, and what it has to find where it runs.
-
-    Attributes:
-        pipeline: installed package or pipeline directory.
-        source, output: file or folder to annotate, and output folder.
-        states: the state of each part of the input by its name.
-        described: see `describe_pipeline`.
-        manifest: SHA-256 of the manifest in the output.
-        deidentification: how the documents are de-identified; None if they are not.
-        meanings, date: see `AnnotatedShard`.
-    """
-
-    pipeline: str
-    source: Path
-    output: Path
-    settings: BulkSettings
-    format: str
-    batch_size: int
-    threads: int
-    states: dict[str, str]
-    described: dict[str, str]
-    manifest: str
-    deidentification: Deidentification | None = None
-    meanings: dict[str, dict[str, str]] = field(default_factory=dict)
-    date: str = ""
-
-    def open_output(self, nlp: Language, parts: list[Part]) -> ShardAnnotator:
-        """What annotates and writes the shards, with a loaded pipeline."""
-        return ShardAnnotator(
-            nlp,
-            parts,
-            self.output,
-            REPLACEMENTS if self.deidentification else get_format(self.format),
-            self.batch_size,
-            self.settings.min_confidence,
-            {"keep": self.settings.columns.keep, "meanings": self.meanings, "date": self.date},
-            self.settings.max_seconds,
-        )
 
 
 class ShardWorker:
@@ -99,7 +52,7 @@ class ShardWorker:
                 f"{work.pipeline}: another process has other values of the pipeline "
                 f"({', '.join(changed)}); install the same pipeline and packages on all machines"
             )
-        self._annotator = work.open_output(nlp, parts)
+        self._annotator = ShardAnnotator(work, nlp, parts)
 
     def annotate(self, number: int, shard: Shard) -> FinishedShard:
         """Annotate a shard.

@@ -1,15 +1,13 @@
 """Annotate the documents of a shard and write its files."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any
+from typing import Any, Literal
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -17,10 +15,12 @@ from spacy.tokens import Doc
 from ..annotations.document_keys import DOCUMENT_ID
 from ..errors import DamagedPipelineError
 from ..files.outputs import write_part, write_part_folder
-from ..files.sources import Item, Part, Shard, printable
+from ..files.records import Layout
+from ..files.sources import Columns, Item, Part, Shard, printable
 from ..formats.findings import AnnotatedDocument, AnnotatedShard, Layers, describe, find_layers
-from ..formats.registry import Format
+from ..formats.registry import get_format
 from ..pipeline.mention_layer import keep_confident
+from .deidentification import REPLACEMENTS, Deidentification
 from .manifest import FinishedShard, hash_folder
 from .time_limit import DEFAULT_SECONDS, TookTooLong, limit_each
 
@@ -31,31 +31,91 @@ REMEMBERED_CHARACTERS = 5_000_000
 LEARNED_CHARACTERS = 500_000
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
+class BulkSettings:
+    """How a collection is annotated.
+
+    Attributes:
+        code: Python file with what the pipeline needs, such as its own components.
+        shard_size: rows of a shard. All of a shard's documents are in memory.
+        batch_size: documents of a batch; None for the pipeline's, and at least 512 on a GPU.
+        n_process: processes that annotate shards; None for one, or with Ray for one for each
+            processor. Their number of threads is recorded in the
+            manifest, and the same in continued runs: OMP_NUM_THREADS, or one for several processes,
+            or else the number of processors. The output does not depend on the number of processes.
+        max_errors: the run stops after a shard with which more rows than this could not be
+            annotated; None for no limit.
+        min_confidence: entities of a lower confidence are left out, from 0 to 1; 0 keeps all.
+        engine: who runs the processes: this process, or Ray.
+        address: of a Ray cluster, `HOST:PORT` or "auto"; None starts Ray on this machine.
+        verbose: whether Ray's messages are printed.
+        meanings: JSON file with what labels mean, for FHIR and OMOP (`read_meanings`).
+        gpu_id: the GPU on which encoders in PyTorch compute; processes share it. -1 for the CPU.
+        max_seconds: time for a text, after which it fails.
+    """
+
+    columns: Columns = field(default_factory=Columns)
+    layout: Layout = field(default_factory=Layout)
+    code: str | None = None
+    shard_size: int = 1000
+    batch_size: int | None = None
+    n_process: int | None = None
+    max_errors: int | None = None
+    min_confidence: float = 0.0
+    engine: Literal["local", "ray"] = "local"
+    address: str | None = None
+    verbose: bool = False
+    meanings: Path | None = None
+    gpu_id: int = -1
+    max_seconds: float = DEFAULT_SECONDS
+
+
+@dataclass(frozen=True)
+class ShardWork:
+    """What a process needs to annotate shards, and what it has to find where it runs.
+
+    Attributes:
+        pipeline: installed package or pipeline directory.
+        source, output: file or folder to annotate, and output folder.
+        states: the state of each part of the input by its name.
+        described: see `describe_pipeline`.
+        manifest: SHA-256 of the manifest in the output.
+        deidentification: how the documents are de-identified; None if they are not.
+        meanings, date: see `AnnotatedShard`.
+    """
+
+    pipeline: str
+    source: Path
+    output: Path
+    settings: BulkSettings
+    format: str
+    batch_size: int
+    threads: int
+    states: dict[str, str]
+    described: dict[str, str]
+    manifest: str
+    deidentification: Deidentification | None = None
+    meanings: dict[str, dict[str, str]] = field(default_factory=dict)
+    date: str = ""
+
+
 class ShardAnnotator:
     """Annotates and writes single shards.
 
     The pipeline is in a memory zone until `close`.
-
-    Attributes:
-        min_confidence: entities of a lower confidence are left out.
-        options: further fields of each `AnnotatedShard`.
-        max_seconds: see `annotate_items`.
     """
 
-    nlp: Language
-    parts: list[Part]
-    output: Path
-    format: Format
-    batch_size: int
-    min_confidence: float = 0.0
-    options: Mapping[str, Any] = field(default_factory=dict)
-    max_seconds: float = DEFAULT_SECONDS
-
-    def __post_init__(self) -> None:
-        meta = self.nlp.meta
-        self.layers = find_layers(self.nlp)
-        self._pipeline = f"{meta['lang']}_{meta['name']} {meta['version']}"
+    def __init__(self, work: ShardWork, nlp: Language, parts: list[Part]):
+        self.work, self.nlp, self.parts = work, nlp, parts
+        meta, settings = nlp.meta, work.settings
+        self.format = REPLACEMENTS if work.deidentification else get_format(work.format)
+        self._fields: dict[str, Any] = {
+            "pipeline": f"{meta['lang']}_{meta['name']} {meta['version']}",
+            "keep": settings.columns.keep,
+            "meanings": work.meanings,
+            "date": work.date,
+        }
+        self.layers = find_layers(nlp)
         self._has_learned = False
         self._zone = ExitStack()
         self._characters = REMEMBERED_CHARACTERS  # since the zone began; there is none yet
@@ -91,18 +151,16 @@ class ShardAnnotator:
             self.nlp,
             items,
             shard.first,
-            self.batch_size,
+            self.work.batch_size,
             self.layers,
             on_batch,
-            min_confidence=self.min_confidence,
-            max_seconds=self.max_seconds,
+            min_confidence=self.work.settings.min_confidence,
+            max_seconds=self.work.settings.max_seconds,
         )
         name = f"part-{number:05}"
         assert self.format.write is not None  # `find_output` has looked
         files = self.format.write(
-            AnnotatedShard(
-                documents, self.layers, documents.counts, name, self._pipeline, **self.options
-            )
+            AnnotatedShard(documents, self.layers, documents.counts, name, **self._fields)
         )
         counts, errors = dict(documents.counts), documents.errors
         # The length of documents that failed is unknown.
@@ -110,11 +168,11 @@ class ShardAnnotator:
         files = files if counts["documents"] else {}
         hashes = {file: sha256(content).hexdigest() for file, content in files.items()}
         if self.format.is_folder and files:
-            write_part_folder(self.output, name, files)
+            write_part_folder(self.work.output, name, files)
             checksums = {name: hash_folder(hashes)}
         else:
             for file, content in files.items():
-                write_part(self.output, file, content)
+                write_part(self.work.output, file, content)
             checksums = hashes
         return FinishedShard(number, counts, checksums, errors)
 

@@ -1,7 +1,5 @@
 """Copies of files of documents with other texts."""
 
-from __future__ import annotations
-
 import codecs
 import io
 import json
@@ -147,14 +145,10 @@ def _find_style(source: Path, layout: Layout) -> tuple[str, str]:
     return encoding, "\r\n" if first.endswith("\r\n") else "\n"
 
 
-def _create_encoder(encoding: str) -> codecs.IncrementalEncoder:
-    return codecs.getincrementalencoder(encoding)()
-
-
 def _write_note(path: Path, text: str, layout: Layout) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with open_binary(path, "wb", path.suffix.lower()) as file:
-        file.write(_encode(text, _create_encoder(layout.encoding), path.name))
+        file.write(_encode(text, codecs.getincrementalencoder(layout.encoding)(), path.name))
 
 
 @contextmanager
@@ -163,7 +157,7 @@ def _writing_lines(
 ) -> Iterator[Writer]:
     kind = find_kind(source.name)
     encoding, end = _find_style(source, layout)
-    encoder = _create_encoder(encoding)
+    encoder = codecs.getincrementalencoder(encoding)()
     is_list = kind == ".json" and JsonList.has_list(source)
     count = 0
 

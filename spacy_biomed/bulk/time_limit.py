@@ -1,7 +1,5 @@
 """A limit of time for Python code, in any thread."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress

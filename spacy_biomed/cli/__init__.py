@@ -1,4 +1,4 @@
-"""The commands of `python -m spacy biomed`: a thin module for each.
+"""The commands of `python -m spacy biomed`: thin modules that parse, call and print.
 
 spaCy imports this module through the entry-point group `spacy_cli` before it parses any command, so
 nothing heavy may be imported here or at the top of a sub-command's module.
@@ -8,40 +8,20 @@ import typer
 from spacy.cli import app as spacy_app
 
 from ._shared.bad_input import OneLineGroup
+from ._shared.options import CONFIG_OVERRIDES
 from .annotate import annotate
-from .average import average
-from .benchmark import benchmark
-from .build import build
-from .calibrate import calibrate
-from .card import card
-from .clean import clean
-from .combine import combine
-from .compress import compress
-from .convert import convert
-from .convert_encoder import convert_encoder
-from .corpora import corpora
-from .deidentify import deidentify
-from .distill import distill
-from .encoders import encoders
-from .errors import errors
-from .import_model import import_model
-from .info import info
-from .init_config import init_config
-from .install import install
-from .leakage import leakage
-from .pretrain import pretrain
-from .pull import pull
-from .push import push
-from .reidentify import reidentify
-from .scores import scores
+from .catalogues import corpora, encoders
+from .conversion import combine, convert
+from .deidentification import deidentify, leakage, reidentify
+from .evaluation import benchmark, errors, scores
+from .info import info, print_versions
+from .language_models import clean, convert_encoder, distill, pretrain, vocabulary
+from .packaging import average, calibrate, card, compress, import_model, strip
 from .serve import serve
-from .strip import strip
-from .study import study
-from .teach import teach
+from .studies import study
 from .terminology import terminology
-from .train import CONFIG_OVERRIDES, train
-from .version import print_versions
-from .vocabulary import vocabulary
+from .training import init_config, teach, train
+from .wheels import build, install, pull, push
 
 app = typer.Typer(
     name="biomed",
@@ -66,44 +46,15 @@ def choose_command(
 
 # In the order of the help. The names are those of the functions.
 for command in (
-    corpora,
-    encoders,
-    convert_encoder,
-    import_model,
-    clean,
-    convert,
-    combine,
-    train,
-    vocabulary,
-    pretrain,
-    distill,
-    teach,
-    average,
-    compress,
-    calibrate,
-    benchmark,
-    annotate,
-    deidentify,
-    reidentify,
-    serve,
-    leakage,
-    scores,
-    errors,
-    card,
-    strip,
-    build,
-    install,
-    info,
-    push,
-    pull,
+    *(corpora, encoders, convert_encoder, import_model, clean, convert, combine, train),
+    *(vocabulary, pretrain, distill, teach, average, compress, calibrate, benchmark),
+    *(annotate, deidentify, reidentify, serve, leakage, scores, errors, card, strip, build),
+    *(install, info, push, pull),
 ):
     takes_settings = command in (train, pretrain, distill, build)
     app.command(context_settings=CONFIG_OVERRIDES if takes_settings else None)(command)
-for name, group in (
-    ("init-config", init_config),
-    ("study", study),
-    ("terminology", terminology),
-):
-    app.add_typer(group, name=name)
+app.add_typer(init_config, name="init-config")
+app.add_typer(study, name="study")
+app.add_typer(terminology, name="terminology")
 
 spacy_app.add_typer(app, name="biomed")

@@ -15,15 +15,13 @@ from rich.console import Console
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
-from ..bulk.failed_documents import check_failed
 from ..errors import BiomedError, escape, list_choices
-from ._shared import input_options as inputs
+from ._shared import options
 from ._shared.bad_input import explaining_interruption
 from ._shared.display import create_bar
-from ._shared.number_options import from_0_to_1
 
 if TYPE_CHECKING:
-    from ..bulk.bulk_settings import BulkSettings
+    from ..bulk.shards import BulkSettings
     from ..files.records import Layout
     from ..files.sources import Columns
 
@@ -55,7 +53,7 @@ def annotate(
         "or .omop. With the same output, an interrupted run continues.",
     ),
     corpus: Path = typer.Option(None, help="Annotate the first text of a .spacy file instead."),
-    text_column: str = inputs.TEXT_COLUMN,
+    text_column: str = options.TEXT_COLUMN,
     id_column: str = typer.Option(
         None, help="Column or JSON field with the identifier; else id, or file and row."
     ),
@@ -66,11 +64,11 @@ def annotate(
     meanings: Path = typer.Option(
         None, help="JSON file: the FHIR resource of each label, and the system of its codes."
     ),
-    keep: list[str] = inputs.KEEP,
-    encoding: str = inputs.ENCODING,
-    delimiter: str = inputs.DELIMITER,
-    quoting: str = inputs.QUOTING,
-    code: Path = inputs.CODE,
+    keep: list[str] = options.KEEP,
+    encoding: str = options.ENCODING,
+    delimiter: str = options.DELIMITER,
+    quoting: str = options.QUOTING,
+    code: Path = options.CODE,
     shard_size: int = typer.Option(
         SHARD_SIZE, min=1, help="Documents in a shard, which is a file."
     ),
@@ -81,10 +79,10 @@ def annotate(
         help="Processes that annotate; several have one thread each, or OMP_NUM_THREADS. Else one, "
         "or with Ray one for each processor.",
     ),
-    max_errors: int = inputs.MAX_ERRORS,
-    max_seconds: float = inputs.MAX_SECONDS,
+    max_errors: int = options.MAX_ERRORS,
+    max_seconds: float = options.MAX_SECONDS,
     min_confidence: float = typer.Option(
-        0.0, callback=from_0_to_1, help="Leave out entities of a lower confidence."
+        0.0, callback=options.from_0_to_1, help="Leave out entities of a lower confidence."
     ),
     engine: str = typer.Option(LOCAL, help="Who runs the processes: local, or ray."),
     address: str = typer.Option(
@@ -115,7 +113,7 @@ def annotate(
     from ..files.sources import Columns
 
     columns = Columns(text_column, id_column, tuple(dict.fromkeys(keep)), patient_column)
-    layout = inputs.read_layout(encoding, delimiter, quoting)
+    layout = options.read_layout(encoding, delimiter, quoting)
     if output is None:
         _check_unused(
             {
@@ -135,7 +133,7 @@ def annotate(
         _show(pipeline, texts, min_confidence, code, gpu_id)
         return
     _check_collection(text, corpus, engine, address)
-    from ..bulk.bulk_settings import BulkSettings
+    from ..bulk.shards import BulkSettings
 
     settings = BulkSettings(
         columns,
@@ -164,7 +162,6 @@ def _check_unused(given: dict[str, object]) -> None:
 
 
 def _check_collection(text: str, corpus: Path | None, engine: str, address: str | None) -> None:
-    """Raise BiomedError if a collection cannot be annotated with these options."""
     if corpus is not None:
         raise BiomedError("--corpus shows one text: leave it out, or leave OUTPUT out")
     if not text:
@@ -215,7 +212,7 @@ def _show(
 
 
 def _annotate_collection(pipeline: str, source: Path, output: Path, settings: BulkSettings) -> None:
-    from ..bulk.annotating import annotate_collection
+    from ..bulk.annotating import annotate_collection, check_failed
     from ..bulk.manifest import ERRORS
     from ..formats.registry import find_output
 

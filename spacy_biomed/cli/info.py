@@ -1,9 +1,9 @@
-"""`spacy biomed info`."""
+"""`spacy biomed info` and `spacy biomed --version`."""
 
-from __future__ import annotations
-
+import platform
 import shutil
 import subprocess
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
 
 import typer
@@ -23,7 +23,6 @@ def info() -> None:
     Example: python -m spacy biomed info
     """
     from ..evaluation.benchmark import describe_machine
-    from .version import DISTRIBUTIONS
 
     machine = describe_machine(DISTRIBUTIONS)
     for name, number in machine["versions"].items():
@@ -54,10 +53,35 @@ def _find_missing(extra: str) -> list[str]:
     for requirement in map(Requirement, requires("spacy-biomed") or ()):
         if requirement.marker is None or not requirement.marker.evaluate({"extra": extra}):
             continue
-        try:
+        installed = ""
+        with suppress(PackageNotFoundError):
             installed = version(requirement.name)
-        except PackageNotFoundError:
-            installed = ""
         if not (installed and requirement.specifier.contains(installed, prereleases=True)):
             missing.append(f"{requirement.name}{requirement.specifier}")
     return missing
+
+
+# The package, what it is built on, and what runs encoders. The last may not be installed.
+DISTRIBUTIONS = (
+    "spacy-biomed",
+    "spacy",
+    "thinc",
+    "transformers",
+    "torch",
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "openvino",
+)
+
+
+def print_versions(is_asked: bool) -> None:
+    """Print the versions of what is installed, without importing it, and exit."""
+    if not is_asked:
+        return
+    first, *others = DISTRIBUTIONS
+    lines = [f"{first} {version(first)}", f"Python {platform.python_version()}"]
+    for name in others:
+        with suppress(PackageNotFoundError):
+            lines.append(f"{name} {version(name)}")
+    typer.echo("\n".join(lines))
+    raise typer.Exit

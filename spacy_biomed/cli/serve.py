@@ -1,14 +1,12 @@
 """`spacy biomed serve`."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
 import typer
 
 from ..errors import BiomedError
-from ._shared.number_options import above_zero
+from ._shared import options
 
 TOKEN_VARIABLE = "SPACY_BIOMED_TOKEN"
 SHORTEST_TOKEN = 16
@@ -30,9 +28,9 @@ def serve(
     max_documents: int = typer.Option(1_000, min=1, help="Documents of a request."),
     max_body: int = typer.Option(5_000_000, min=1, help="Bytes of a request."),
     max_waiting: int = typer.Option(1_000, min=1, help="Documents that wait; then 429."),
-    timeout: float = typer.Option(60.0, callback=above_zero, help="Seconds for a request."),
+    timeout: float = typer.Option(60.0, callback=options.above_zero, help="Seconds for a request."),
     max_wait: float = typer.Option(
-        10.0, callback=above_zero, help="Seconds that a request waits its turn; then 429."
+        10.0, callback=options.above_zero, help="Seconds that a request waits its turn; then 429."
     ),
     batch_size: int = typer.Option(64, min=1, help="Documents of a batch."),
 ) -> None:
@@ -44,7 +42,7 @@ def serve(
 
     Example: python -m spacy biomed serve en_biomed_ner
     """
-    from ..serving.limits import ServerLimits
+    from ..serving.batching import ServerLimits
     from ..serving.server import serve_pipeline
 
     limits = ServerLimits(

@@ -1,7 +1,5 @@
 """`spacy biomed terminology`: `build` and `link`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer
@@ -83,7 +81,7 @@ def link(
     Example: python -m spacy biomed terminology link en_biomed_ner linked
     --terminology DISEASE=terms/hpo --train corpus/mynotes/train.spacy
     """
-    from ..packaging.linking import link_pipeline
+    from ..packaging.copies import link_pipeline
 
     labels: dict[str, str] = {}
     paths: dict[str, Path] = {}

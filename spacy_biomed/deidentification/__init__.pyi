@@ -1,9 +1,7 @@
 from .document_key import DocumentKey, derive_key
 from .phi_kinds import identifying_labels, merge_kinds
 from .surrogate_dates import DateShift
-from .surrogate_formats import FormatSurrogates
-from .surrogate_names import NameSurrogates
-from .surrogate_places import PlaceSurrogates
+from .surrogate_words import FormatSurrogates, NameSurrogates, PlaceSurrogates
 from .surrogates import Surrogates
 
 __all__ = [

@@ -1,7 +1,5 @@
 """Pseudorandom choices that depend only on a secret, a seed and a scope."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Texts that are still encoded, so that no name in them can be recognised, and their repair."""
 
-from __future__ import annotations
-
 import base64
 import html
 import quopri

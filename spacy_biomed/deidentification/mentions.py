@@ -1,15 +1,13 @@
 """Mentions of personal data in a plain text: their borders, and where else they occur."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from .pattern_finders import is_unnamed
 from .pattern_forms import find_form, is_eponym, is_other_number
-from .pattern_institutions import is_unnamed
 from .plain_text import PlainText, fold
 from .surrogate_dates import TIME
 from .term_lists import is_clinical_term, is_name, name_words, word_list

@@ -1,7 +1,5 @@
 """Checks of patterns: what a match has to be besides its form. Tables name them in `check`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial
@@ -134,11 +132,7 @@ def _exists(month: int, day: int) -> bool:
 
 
 def _is_date(match: re.Match[str], language: str = "") -> bool:
-    """Whether the numbers are a date, and a month without a year is not another word.
-
-    Args:
-        language: of the month's name, if it has one.
-    """
+    """Whether the numbers are a date, and a month (in a language) without a year no other word."""
     fields = {name: value for name, value in match.groupdict().items() if value is not None}
     name = fields.get("name")
     has_year = "year" in fields or "short_year" in fields

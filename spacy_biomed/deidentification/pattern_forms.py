@@ -17,8 +17,6 @@ the words of a list of terms. A section or a key that ends with ".es" or ".en" i
 alone.
 """
 
-from __future__ import annotations
-
 import re
 from configparser import RawConfigParser
 from functools import cache
@@ -92,12 +90,11 @@ def _one_of(words: tuple[str, ...]) -> str:
 
 def fold_form(form: str) -> str:
     """A regular expression for folded text: without accents and capitals, but in escapes."""
-    return re.sub(r"\\.|\(\?P|[A-ZÀ-ɏ]+|[à-ɏ]+", _fold_part, form)
-
-
-def _fold_part(match: re.Match[str]) -> str:
-    is_syntax = match[0][0] in "\\("
-    return match[0] if is_syntax else fold(match[0])
+    return re.sub(
+        r"\\.|\(\?P|[A-ZÀ-ɏ]+|[à-ɏ]+",
+        lambda match: match[0] if match[0][0] in "\\(" else fold(match[0]),
+        form,
+    )
 
 
 def stands_before(form: re.Pattern[str], text: str, start: int) -> bool:

@@ -5,18 +5,18 @@ must exist, the check digits must be right, the number must be in a range that i
 before it must say what it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import NamedTuple
 
 from ..errors import BiomedError, add_hint, suggest
-from .pattern_columns import find_columns
-from .pattern_contacts import find_phones, find_web_addresses
-from .pattern_institutions import find_institutions
+from .pattern_finders import (
+    find_columns,
+    find_institutions,
+    find_phones,
+    find_places,
+    find_web_addresses,
+)
 from .pattern_people import find_people
-from .pattern_places import find_places
 from .pattern_rules import Found, apply_table
 from .plain_text import PlainText
 
@@ -60,19 +60,6 @@ PATTERNS = (*PATTERN_LABELS, *OPTIONAL_LABELS)
 CUT = frozenset({"institution", "name", "place", "profession", "relative"})
 
 
-class PatternMatch(NamedTuple):
-    """A span that a pattern has found, in characters, end exclusive.
-
-    Attributes:
-        start, end: offsets.
-        pattern: one of `PATTERNS`.
-    """
-
-    start: int
-    end: int
-    pattern: str
-
-
 _Finder = Callable[[PlainText, str], Found]
 # A match of an earlier finder is preferred to an overlapping one of a later finder, of which the
 # part before it stays.
@@ -93,31 +80,24 @@ _FINDERS: tuple[_Finder, ...] = (
 )
 
 
-def find_patterns(text: str, language: str) -> list[PatternMatch]:
+def find_patterns(text: str, language: str) -> list[tuple[int, int, str]]:
     """Find everything in a text that has the form of personal data.
 
     Args:
-        text: the text.
         language: "en" or "es".
 
     Returns:
-        disjoint spans, in text order.
+        disjoint spans (start, end, one of `PATTERNS`) in text order, in characters, end exclusive.
 
     Examples:
         >>> text = "Visto el 12/03/2019 (TA 120/80, dolor 5/10). DNI 12345678Z."
-        >>> [(text[one.start : one.end], one.pattern) for one in find_patterns(text, "es")]
+        >>> [(text[start:end], pattern) for start, end, pattern in find_patterns(text, "es")]
         [('12/03/2019', 'date'), ('12345678Z', 'national_id')]
     """
     plain = PlainText(text)
-    found = find_in_plain(plain, language)
-    return [PatternMatch(*plain.to_original(one.start, one.end), one.pattern) for one in found]
-
-
-def find_in_plain(plain: PlainText, language: str) -> list[PatternMatch]:
-    """Find the same, with offsets of the plain text."""
     text = plain.text
     taken = bytearray(len(text))
-    found: list[PatternMatch] = []
+    found: list[tuple[int, int, str]] = []
     for find in _FINDERS:
         for start, end, pattern in find(plain, language):
             line_end = text.find("\n", start, end)
@@ -127,8 +107,8 @@ def find_in_plain(plain: PlainText, language: str) -> list[PatternMatch]:
                 end = end if free < 0 else start + len(text[start:free].rstrip(" \n,.;"))
             if start < end and not any(taken[start:end]):
                 taken[start:end] = b"\1" * (end - start)
-                found.append(PatternMatch(start, end, pattern))
-    return sorted(found)
+                found.append((start, end, pattern))
+    return [(*plain.to_original(start, end), pattern) for start, end, pattern in sorted(found)]
 
 
 def choose_labels(declared: Iterable[str], given: dict[str, str]) -> dict[str, str]:

@@ -2,8 +2,6 @@
 and in segments of HL7.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 another name; and without what only looks like a name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Kinds of personal data, and the kinds of known labels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 

@@ -1,7 +1,5 @@
 """A text as a reader sees it: what rules read, with the place of each character in the original."""
 
-from __future__ import annotations
-
 import re
 import sys
 import unicodedata
@@ -213,11 +211,7 @@ def _shorten_match(match: re.Match[str]) -> str:
 
 
 def _is_wrapped(line: str, following: str, width: int) -> bool:
-    """Whether a line ends because it was full, or within a name, and not because it was finished.
-
-    Args:
-        width: of the longest line.
-    """
+    """Whether a line ends since it was full (`width` is the longest), or within a name."""
     first = _FIRST_WORD.match(following)
     if first is None or not line.strip() or _OWN_LINE.match(following):
         return False

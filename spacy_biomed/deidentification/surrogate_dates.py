@@ -1,7 +1,5 @@
 """Shift dates by a number of days, keeping their format and language."""
 
-from __future__ import annotations
-
 import re
 from calendar import monthrange
 from collections.abc import Iterable
@@ -232,11 +230,7 @@ class DateShift:
         return text
 
     def _read(self, fields: dict[str, str]) -> date:
-        """The day of a date's fields.
-
-        Raises:
-            ValueError: if there is no such month.
-        """
+        """The day of a date's fields; ValueError if there is none."""
         year = int(fields.get("year", _NO_YEAR))
         if len(fields.get("year", "")) == 2:
             latest = _LATEST_YEAR if self.latest_year is None else self.latest_year

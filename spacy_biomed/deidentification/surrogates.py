@@ -6,8 +6,6 @@ For the same reason, a surrogate is not redrawn if it is the original or the sur
 mention.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -15,9 +13,7 @@ from functools import partial
 from .document_key import DocumentKey
 from .pattern_forms import SHARED, find_form
 from .surrogate_dates import DateShift, draw_shift, find_latest
-from .surrogate_formats import FormatSurrogates
-from .surrogate_names import NameSurrogates
-from .surrogate_places import PlaceSurrogates
+from .surrogate_words import FormatSurrogates, NameSurrogates, PlaceSurrogates
 
 _SHORTER = "días?|semanas?|mes(?:es)?|horas?|days?|weeks?|months?|hours?"
 _AGE = re.compile(

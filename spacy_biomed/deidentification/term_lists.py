@@ -1,7 +1,5 @@
 """The lists of names, places and institutions for surrogates."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import cache
@@ -61,10 +59,6 @@ class NameWords(NamedTuple):
         """Whether a word is a name, and perhaps an ordinary word too."""
         return word in self.given or word in self.surnames
 
-    def is_clear_name(self, word: str) -> bool:
-        """Whether a word is a name and not an ordinary word."""
-        return self.is_name(word) and word not in self.ordinary
-
     def is_joined_name(self, word: str) -> bool:
         """Whether a word is a given name and a surname without a space, and not ordinary."""
         if word in self.ordinary or len(word) > _LONGEST_JOINED:
@@ -106,7 +100,7 @@ def is_name(word: str) -> bool:
 
 def is_clear_name(word: str) -> bool:
     """Whether a normalised word is a name in any language, and no ordinary word in it."""
-    return any(name_words(language).is_clear_name(word) for language in LANGUAGES)
+    return any(one.is_name(word) and word not in one.ordinary for one in map(name_words, LANGUAGES))
 
 
 def is_clinical_term(words: str) -> bool:

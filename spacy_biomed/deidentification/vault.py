@@ -41,11 +41,7 @@ def read_vault_key(file: Path | None) -> bytes:
             installed.
     """
     where = KEY_VARIABLE if file is None else str(file)
-    try:
-        given = os.environ.get(KEY_VARIABLE) if file is None else file.read_text(encoding="utf8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8"
-        raise BiomedError(f"{file}: the key cannot be read ({reason}); check the file") from None
+    given = os.environ.get(KEY_VARIABLE) if file is None else read_secret(file, "key")
     if given is None:
         raise BiomedError(
             f"a vault needs a key: set {KEY_VARIABLE}, or give --vault-key-file, to what "
@@ -54,6 +50,19 @@ def read_vault_key(file: Path | None) -> bytes:
     key = given.strip().encode()
     _create_cipher(key, where)
     return key
+
+
+def read_secret(path: Path, what: str = "secret") -> str:
+    """Read a secret, or a key, from a file.
+
+    Raises:
+        BiomedError: if it cannot be read; the message has nothing of its content.
+    """
+    try:
+        return path.read_text(encoding="utf8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise BiomedError(f"{path}: the {what} cannot be read ({reason}); check the file") from None
 
 
 def check_new(vault: Path) -> None:
@@ -107,12 +116,25 @@ class Vault:
 
     Attributes:
         path: file of the vault.
+        key: see `read_vault_key`.
+        output: file or folder that was written with it.
+
+    Raises:
+        BiomedError: if a file cannot be read, the key is another, or the vault is of another
+            output.
     """
 
-    def __init__(self, path: Path, key: bytes, output: Path, identifier: str):
+    def __init__(self, path: Path, key: bytes, output: Path):
         self.path, self._cipher = path, _create_cipher(key, "the key")
         self._tokens: dict[str, bytes] = {}
-        for number, token in enumerate(path.read_bytes().splitlines(), start=1):
+        identifier = _read_identifier(output)
+        try:
+            tokens = path.read_bytes().splitlines()
+        except OSError as error:
+            raise BiomedError(
+                f"{path}: cannot be read ({error.strerror}); check the path"
+            ) from error
+        for number, token in enumerate(tokens, start=1):
             written, name, *_ = self._decrypt(token, f"{path}:{number}")
             if written != identifier:
                 raise BiomedError(
@@ -160,30 +182,15 @@ class Vault:
         return identifier, name, names, digest, originals
 
 
-def open_vault(path: Path, key: bytes, output: Path) -> Vault:
-    """Read the vault of an output.
-
-    Args:
-        path: the vault.
-        key: see `read_vault_key`.
-        output: file or folder that was written with it.
-
-    Raises:
-        BiomedError: if a file cannot be read, the key is another, or the vault is of another
-            output.
-    """
+def _read_identifier(output: Path) -> str:
     place = identifier_place(output)
     try:
-        identifier = place.read_text(encoding="utf8")
+        return place.read_text(encoding="utf8").strip()
     except (OSError, UnicodeDecodeError):
         raise BiomedError(
             f"{place}: cannot be read; it has the identifier of the vault of {output}, and "
             "belongs where that is"
         ) from None
-    try:
-        return Vault(path, key, output, identifier.strip())
-    except OSError as error:
-        raise BiomedError(f"{path}: cannot be read ({error.strerror}); check the path") from error
 
 
 def identifier_place(output: Path) -> Path:

@@ -1,15 +1,14 @@
-"""Measure a pipeline's speed, start-up time, memory and size on disk."""
-
-from __future__ import annotations
+"""Measure a pipeline's speed, start-up time, memory and size on disk, and find its fastest use."""
 
 import platform
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from ..workers.process import Worker, WorkerFailed, start_worker, thread_setting
 MEASURES_PIPELINE = f"{__package__}.pipeline_worker:PipelineWorker"
 SENTENCE = "Aspirin reduced the risk of colorectal cancer in patients with type 2 diabetes."
 DOCUMENTS_SINGLY = 100  # per repeat
+SECONDS = 3.0  # of annotation for each way that is tried
 
 PACKAGES = (
     *("spacy-biomed", "spacy", "thinc", "numpy", "onnxruntime", "openvino", "tokenizers"),
@@ -112,15 +112,11 @@ class Measure:
         return first / second if self.more_is_better else second / first
 
 
-def _words_per_second(figures: PipelineFigures) -> list[float]:
-    return [figures.words / seconds for seconds in figures.pipe_seconds]
+def _per_second(counted: str) -> Callable[[PipelineFigures], list[float]]:
+    return lambda figures: [getattr(figures, counted) / one for one in figures.pipe_seconds]
 
 
-def _documents_per_second(figures: PipelineFigures) -> list[float]:
-    return [figures.documents / seconds for seconds in figures.pipe_seconds]
-
-
-def _single_seconds(figures: PipelineFigures) -> list[float]:
+def _singly(figures: PipelineFigures) -> list[float]:
     return figures.single_seconds
 
 
@@ -129,12 +125,10 @@ def _known(size: int | None) -> list[float]:
 
 
 MEASURES = (
-    Measure("words_per_second", "words a second", "", True, _words_per_second),
-    Measure("documents_per_second", "documents a second", "", True, _documents_per_second),
-    Measure("median_latency", "one document, median", "ms", False, _single_seconds, 1e3, 50.0),
-    Measure(
-        "p99_latency", "one document, 99th percentile", "ms", False, _single_seconds, 1e3, 99.0
-    ),
+    Measure("words_per_second", "words a second", "", True, _per_second("words")),
+    Measure("documents_per_second", "documents a second", "", True, _per_second("documents")),
+    Measure("median_latency", "one document, median", "ms", False, _singly, 1e3, 50.0),
+    Measure("p99_latency", "one document, 99th percentile", "ms", False, _singly, 1e3, 99.0),
     Measure("load_seconds", "loading", "s", False, lambda f: f.load_seconds),
     Measure("first_seconds", "start to first sentence", "s", False, lambda f: f.first_seconds),
     Measure("peak_bytes", "peak memory", "MB", False, lambda f: _known(f.peak_bytes), 1e-6),
@@ -211,8 +205,6 @@ def _ask(figures: PipelineFigures, worker: Worker, do: str, **arguments: object)
     try:
         return worker.ask(do, **arguments)
     except WorkerFailed as error:
-        if error.kind == BiomedError.__name__:
-            raise BiomedError(str(error)) from error
         reason = f"{error.kind}: {error}" if error.kind else str(error)
         raise BiomedError(
             f"{figures.pipeline}: cannot be measured ({reason}); "
@@ -253,3 +245,101 @@ def to_json(
             measure.name: measure.times_better(measured[0], measured[1]) for measure in MEASURES
         }
     return result
+
+
+class Way(NamedTuple):
+    """A way to annotate with a pipeline, and its speed.
+
+    Attributes:
+        engine: of the exported encoder; "" for encoders in PyTorch, and without one.
+        processes, threads: processes, and threads of each.
+        words_per_second: of all processes together.
+    """
+
+    pipeline: str
+    engine: str
+    processes: int
+    threads: int
+    words_per_second: float
+
+
+def create_texts(count: int = 64) -> list[str]:
+    """Texts of a hundred words, no two the same, for those who give none."""
+    return [" ".join(f"{SENTENCE} {number}." for _ in range(7)) for number in range(count)]
+
+
+def find_fastest(
+    pipeline: str, texts: list[str], processors: int, progress: Progress = lambda done: None
+) -> list[Way]:
+    """Try the engines with all processors as threads, and of the fastest other divisions.
+
+    The trainable pipeline beside a compressed one is tried too, if PyTorch is installed. The
+    fastest way comes first.
+
+    Args:
+        texts: to annotate; each way takes about three seconds, or as long as all texts take.
+    """
+    from ..encoders.onnx.engines import ENGINES
+    from ..pipeline.pipeline_loading import find_trainable, load_pipeline
+
+    exported = any(hasattr(pipe, "engine") for _, pipe in load_pipeline(pipeline).pipeline)
+
+    def measure(own: str, engine: str, processes: int) -> Iterator[Way]:
+        threads = max(processors // processes, 1)
+        progress(f"{own} {engine}, {processes} processes of {threads} threads")
+        try:
+            found, speed = _measure(own, engine, processes, threads, texts)
+        except (BiomedError, WorkerFailed):  # the engine or PyTorch is not installed
+            return
+        if found == engine:
+            yield Way(own, engine, processes, threads, speed)
+
+    engines = ENGINES if exported else ("",)
+    tried = [way for engine in engines for way in measure(pipeline, engine, 1)]
+    trainable = find_trainable(pipeline)
+    if trainable != pipeline:
+        tried += measure(trainable, "", 1)
+    if not tried:
+        raise BiomedError(
+            f"{pipeline}: cannot be measured; try it with `python -m spacy biomed annotate`"
+        )
+    best = max(tried, key=lambda way: way.words_per_second)
+    for processes in sorted({processors, processors // 4} - {0, 1}):
+        tried += measure(best.pipeline, best.engine, processes)
+    return sorted(tried, key=lambda way: -way.words_per_second)
+
+
+def _measure(
+    pipeline: str, engine: str, processes: int, threads: int, texts: list[str]
+) -> tuple[str, float]:
+    """Annotate the texts in several processes; return the engine, and words per second."""
+    from ..encoders.onnx.engine_choice import VARIABLE
+
+    environment = thread_settings(threads) | ({VARIABLE: engine} if engine else {})
+    with ExitStack() as stack, ThreadPoolExecutor(processes) as pool:
+        workers = [
+            stack.enter_context(start_worker(MEASURES_PIPELINE, environment))
+            for _ in range(processes)
+        ]
+
+        def prepare(worker: Worker) -> dict:
+            worker.ask("load", pipeline=pipeline, text=SENTENCE)
+            counts = worker.ask("read", texts=texts, batch_size=None)
+            worker.ask("pipe")
+            return counts
+
+        counts = list(pool.map(prepare, workers))[0]
+        used = next(iter(counts["engines"].values()), "")
+        if used != engine:
+            return used, 0.0
+        start = time.perf_counter()
+
+        def repeat(worker: Worker) -> int:
+            rounds = 0
+            while time.perf_counter() - start < SECONDS or not rounds:
+                worker.ask("pipe")
+                rounds += 1
+            return rounds
+
+        rounds = sum(pool.map(repeat, workers))
+        return used, rounds * counts["words"] / (time.perf_counter() - start)

@@ -1,7 +1,5 @@
 """One pipeline on many corpora: exact and lenient F1, also of mentions not seen in training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where the mentions that pipelines find differ from the gold: counts, and a page to look at."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -254,7 +252,6 @@ class ErrorAnalysis:
         gold: set[Mention],
         by_system: list[list[Case]],
     ) -> None:
-        """Add the sentences of the marked mentions."""
         borders = sorted({0, *find_sentence_starts(text, self._language), len(text)})
         sentences: dict[int, list[tuple[str, str]]] = {}
         for (start, _, _), kind, label in marked:

@@ -1,7 +1,5 @@
 """Measure how much of the annotated personal data is left in a de-identified text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass, field
@@ -154,7 +152,8 @@ def _leaks(
         if _is_left(deidentified, (place, item.start), shortest):
             return True
         replaced = text[max(start, item.start) : min(end, item.end)]
-        words = _identifying_words(replaced, item.label, shortest)
+        words = _normalized(replaced, shortest) - _normalized(item.label, 1)
+        words = words.difference(*map(word_list, _GENERIC))
         shown = words & _normalized(item.text, shortest)
         # A short word, such as a day of two digits, may be the same by chance.
         if shown and (has_long or shown == words) and not is_drawn(item):
@@ -169,11 +168,6 @@ def _is_left(deidentified: Deidentified, place: tuple[int, int], shortest: int) 
         return False
     start, end = deidentified.span_to_new(*place)
     return bool(_normalized(deidentified.text[start:end], shortest))
-
-
-def _identifying_words(text: str, label: str, shortest: int) -> set[str]:
-    words = _normalized(text, shortest) - _normalized(label, 1)
-    return words.difference(*(word_list(name) for name in _GENERIC))
 
 
 def _normalized(text: str, shortest: int) -> set[str]:

@@ -1,7 +1,5 @@
 """How well a pipeline works on text as people type it: in capitals, without accents, ..."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,20 +1,17 @@
 """The tasks of a pipeline's components, and their scores."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from thinc.api import Config
 
 from ..errors import BiomedError
 from ..pipeline.component_classes import STAND_INS, find_described
 from ..pipeline.described import Described, ShownScores
 from ..pipeline.reliability import Reliability
 from ..training.config import read_fields
-
-if TYPE_CHECKING:
-    from thinc.api import Config
 
 Scores = dict[str, Any]
 

@@ -24,7 +24,7 @@ from ..files.outputs import replacing_file, scratch_directory
 from ..files.records import Layout
 from ..files.sources import TEXTS, find_kind
 from ..workers.pool import ProcessPool
-from ..workers.process import WorkerFailed
+from ..workers.process import WorkerDied
 from .deduplication import DuplicateIndex, NearDuplicates, Sketch, Sketcher, hash_text, normalize
 from .sentences import RULES, LanguageIdentifier, SentenceFilter, SentenceSplitter, Thresholds
 from .text_sources import read_documents
@@ -378,9 +378,7 @@ def _sift_in(pool: ProcessPool, most: int, texts: Iterable[str]) -> Iterator[Can
     try:
         for candidates in submit_ahead(lambda some: pool.submit("sift", texts=some), batches, most):
             yield from candidates
-    except WorkerFailed as error:
-        if error.kind:
-            raise
+    except WorkerDied as error:
         raise BiomedError(
             "a process was killed, as when memory runs out; clean again with fewer --workers"
         ) from error

@@ -1,9 +1,8 @@
 from .averaging import average_pipelines
 from .building import build
-from .calibration import calibrate_pipeline, write_calibration
-from .compression import CompressionReport, compress_pipeline
+from .compression import CompressionReport, compress_pipeline, halve_encoder, halve_heads
+from .copies import calibrate_pipeline, write_calibration
 from .described_pipeline import write_described_pipeline
-from .half_weights import halve_encoder, halve_heads
 from .hub import Shipment, prepare_shipment, pull_pipeline, push_pipeline
 from .model_card import create_card
 from .model_import import import_model

@@ -1,7 +1,5 @@
 """The mean of the weights of trained pipelines (Wortsman et al. 2022a, "Model soups")."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -61,7 +59,8 @@ def average_pipelines(
         others = _check_weights(source, nlp)
         shapes = {place: weight.shape for place, weight in weights.items()}
         other_shapes = {place: other.shape for place, other in others.items()}
-        different = _find_difference(parts | shapes, _list_parts(nlp) | other_shapes)
+        ours, theirs = parts | shapes, _list_parts(nlp) | other_shapes
+        different = next((one for one in ours | theirs if ours.get(one) != theirs.get(one)), None)
         if different is not None:
             raise BiomedError(
                 f"{source}: not as in {sources[0]}: {different}; only pipelines that were trained "
@@ -131,8 +130,3 @@ def _list_parts(nlp: Language) -> dict[str, object]:
                 if tokenizer is not None:
                     parts[f"the word pieces of {name}"] = tokenizer.to_str()
     return parts
-
-
-def _find_difference(parts: dict[str, object], others: dict[str, object]) -> str | None:
-    """The first part that two pipelines do not share; None if they share all."""
-    return next((name for name in parts | others if parts.get(name) != others.get(name)), None)

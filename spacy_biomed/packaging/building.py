@@ -4,8 +4,6 @@ A command is skipped if it, its inputs and its outputs are as they were after it
 were is in `build.json` in the folder of the build.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil
@@ -189,7 +187,6 @@ def _plan_teachers(
 
 
 def _find_teachers(recipe: PipelineRecipe, output: Path, student: str) -> list[Path]:
-    """The pipelines that teach a student."""
     found = []
     for name, teacher in recipe.teachers_of(student).items():
         if teacher.pipeline:
@@ -215,7 +212,6 @@ def _teach(
 def _train(
     step: str, corpus: Path, place: Path, settings: Training, start: Options, gpu_id: int
 ) -> Iterator[Command]:
-    """Yield the commands that train an encoder or a pipeline on a corpus."""
     config = place / "config.cfg"
     given = settings.model_dump(include={"epochs", "batch_words", "learn_rate", "template"})
     words = ["init-config", corpus, config, "--task", "ner", *_spell({**start, **given})]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,16 +17,18 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import Config, Model, to_numpy
 
+from ..encoders.loading import CONFIG, WEIGHTS
 from ..encoders.onnx.engine_choice import usable_engines
 from ..encoders.onnx.onnx_model import SETTINGS
 from ..errors import BiomedError, DamagedPipelineError, list_choices
 from ..evaluation.pipeline_worker import directory_size, spread
 from ..files.output_places import check_replaceable
 from ..pipeline.checksums import replacing_pipeline
+from ..pipeline.encoder_head import EncoderHead
 from ..pipeline.pipeline_loading import find_trainable, load_pipeline
 from ..pipeline.saved_words import write_pipeline
 from ..training.corpus import Corpus_v1
-from .calibration import RecallOptions, write_calibration
+from .copies import RecallOptions, write_calibration
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -46,6 +49,8 @@ SAMPLE_TEXTS = (
 )
 COMPARED_TEXTS = 200
 CALIBRATION_TEXTS = 200
+
+_LARGEST_FP16 = float(np.finfo("float16").max)
 
 # Smallest mean cosine between rows of the exported encoder and of PyTorch's. In fp32 only the order
 # of sums differs. int8 may change single rows; its cost shows in the scores.
@@ -225,10 +230,7 @@ def _write_and_compare(
     texts: Sequence[str],
     check: Path | None,
 ) -> None:
-    """Write a pipeline as a report says, and compare it in each engine, which the report gets.
-
-    Rows are compared on `texts`, and scores on the .spacy file `check`.
-    """
+    """Write a pipeline as a report says; add rows on `texts` and scores on `check` by engine."""
     if report.precision == "fp16":
         write_halved(nlp, path)
     else:
@@ -298,12 +300,58 @@ def find_encoders(nlp: Language) -> dict[str, EncoderPipe]:
 
 def write_halved(nlp: Language, path: Path) -> None:
     """Write the pipeline to a directory with its weights in half precision."""
-    from .half_weights import halve_encoder, halve_heads
-
     write_pipeline(nlp, path)
     for name in find_encoders(nlp):
         halve_encoder(path / name / "encoder")
     halve_heads(nlp, path)
+
+
+def halve_encoder(directory: Path) -> None:
+    """Rewrite the encoder directory of a `biomed_transformer` with its weights in half precision.
+
+    Raises:
+        BiomedError: if a weight is too large for half precision.
+    """
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(directory / WEIGHTS)
+    for name, weight in weights.items():
+        if weight.is_floating_point():
+            _check_weight(name, weight.abs().max().item() if weight.numel() else 0.0)
+            weights[name] = weight.to(torch.float16)
+    save_file(weights, directory / WEIGHTS, metadata={"format": "pt"})
+    config = json.loads((directory / CONFIG).read_text(encoding="utf8"))
+    config["torch_dtype"] = "float16"
+    (directory / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf8")
+
+
+def halve_heads(nlp: Language, path: Path) -> None:
+    """Rewrite the models of a pipeline's heads, in the pipeline's directory, in half precision.
+
+    Only heads of this package are rewritten. They compute in fp32 when they are loaded again.
+
+    Raises:
+        BiomedError: if a weight is too large for half precision.
+    """
+    for name, head in nlp.components:
+        if not isinstance(head, EncoderHead):
+            continue
+        content = head.model.to_dict()
+        for params in content["params"]:
+            for param, value in params.items():
+                if value is not None and value.dtype.kind == "f":
+                    array = to_numpy(value)
+                    _check_weight(f"{name}: {param}", float(np.abs(array).max(initial=0.0)))
+                    params[param] = array.astype("float16")
+        (path / name / "model").write_bytes(srsly.msgpack_dumps(content))
+
+
+def _check_weight(name: str, largest: float) -> None:
+    if not largest <= _LARGEST_FP16:
+        raise BiomedError(
+            f"{name}: a weight of {largest:.3g} is too large for fp16; keep the pipeline as it is"
+        )
 
 
 def write_compressed(

@@ -1,7 +1,5 @@
 """A trained pipeline with the meta and the model card that its wheel carries."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -10,12 +8,13 @@ from contextlib import suppress
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from catalogue import RegistryError
 from packaging.version import InvalidVersion, Version
 from spacy.cli.package import get_third_party_dependencies
 from spacy.vocab import Vocab
+from thinc.api import Config
 
 from ..annotations.pairs import get_pair
 from ..corpora.corpus_catalogue import find_corpus
@@ -31,9 +30,6 @@ from ..pipeline.saved_words import find_strings, remove_words
 from ..training.config import check_sections, read_config, read_description, read_fields
 from .compression import exported_settings
 from .model_card import DIAGRAMS, create_card
-
-if TYPE_CHECKING:
-    from thinc.api import Config
 
 MADE_BY = "spacy biomed card"
 
@@ -186,10 +182,7 @@ def _find_encoder_name(config: Config, pipeline: Path) -> str:
 def _describe_origin(
     config: Config, description: dict[str, Any], encoder_name: str
 ) -> dict[str, object]:
-    """Describe the corpora, the encoder and the earlier pipeline that a pipeline is made of.
-
-    These are the fields `sources`, `license` and `spacy_biomed` of the meta.
-    """
+    """The fields `sources`, `license` and `spacy_biomed` of the meta."""
     encoder = find_encoder(encoder_name)
     if Path(encoder_name).is_absolute():  # where it is on this machine is nobody's business
         encoder_name = Path(encoder_name).name
@@ -238,7 +231,6 @@ def _read_earlier(config: Config) -> dict[str, Any]:
 
 
 def _describe_corpus(description: dict[str, Any]) -> dict[str, str]:
-    """Describe the source of a converted corpus, or of a part of a combined corpus."""
     source = {
         "name": description["name"],
         "url": description.get("source", ""),

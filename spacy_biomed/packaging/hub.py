@@ -1,7 +1,5 @@
 """Pipelines to and from the Hugging Face Hub: what leaves this machine, and what comes back."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator, Mapping

@@ -120,12 +120,10 @@ def _name_package(meta: Mapping[str, Any]) -> str:
 
 
 def _format_cell(text: str) -> str:
-    """Format a text as a cell of a Markdown table."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 def _reliability_rows(bins: Reliability) -> Iterator[list[str]]:
-    """Yield the cells of each bin with entities."""
     for place, (count, confidence, correct) in enumerate(bins.to_rows()):
         if count:
             yield [
@@ -205,32 +203,28 @@ def _create_front_matter(
 
 
 def _results(heads: Sequence[Head], test: str, scores: dict[str, object]) -> Iterator[EvalResult]:
-    """Yield the measured scores of each component over all labels."""
     from huggingface_hub import EvalResult
 
     for head in heads:
         task = head.kind.task_name
         begin = f"{head.name}, " if len(heads) > 1 else ""
-        for metric, title, value in _measured(head, scores):
-            yield EvalResult(
-                task_type=HUB_TASKS.get(task, task.replace(" ", "-")),
-                task_name=task,
-                dataset_type=test,
-                dataset_name=test,
-                dataset_split="test",
-                metric_type=metric,
-                metric_name=begin + title,
-                metric_value=round(value, 4),
-            )
-
-
-def _measured(head: Head, scores: dict[str, object]) -> Iterator[tuple[str, str, float]]:
-    """Yield metric, title and value of the scores of a component over all labels."""
-    totals = {name: score for name, score in scores.items() if name != head.shown.per_type}
-    for title, values in head.rows(totals):
-        for column, value in zip(COLUMNS, values, strict=True):
+        # Over all labels.
+        totals = {name: score for name, score in scores.items() if name != head.shown.per_type}
+        measured = [
+            (column.lower(), f"{title}, {column}", value)
+            for title, values in head.rows(totals)
+            for column, value in zip(COLUMNS, values, strict=True)
+        ]
+        measured += [(title, title, value) for title, value in head.numbers(totals)]
+        for metric, title, value in measured:
             if value is not None:
-                yield column.lower(), f"{title}, {column}", value
-    for title, value in head.numbers(totals):
-        if value is not None:
-            yield title, title, value
+                yield EvalResult(
+                    task_type=HUB_TASKS.get(task, task.replace(" ", "-")),
+                    task_name=task,
+                    dataset_type=test,
+                    dataset_name=test,
+                    dataset_split="test",
+                    metric_type=metric,
+                    metric_name=begin + title,
+                    metric_value=round(value, 4),
+                )

@@ -150,7 +150,6 @@ def _list(classes: Sequence[str]) -> str:
 
 
 def _add_ner(nlp: Language, classifier: PublishedClassifier, tagging: Tagging) -> None:
-    """Add a `biomed_ner` whose scores are the classifier's."""
     config = {"scheme": tagging.scheme, "decoding": "argmax"}
     head = cast("BiomedNER", nlp.add_pipe("biomed_ner", config=config))
     _initialize(nlp, tagging.labels)
@@ -164,7 +163,6 @@ def _add_ner(nlp: Language, classifier: PublishedClassifier, tagging: Tagging) -
 
 
 def _add_textcat(nlp: Language, classifier: PublishedClassifier, classes: list[str]) -> None:
-    """Add a `biomed_textcat` whose scores are the classifier's."""
     hidden = cast(Layer, classifier.hidden)
     model = {"hidden_width": len(hidden.b), "activation": classifier.activation}
     config = {"exclusive": classifier.is_exclusive, "model": model}

@@ -1,5 +1,4 @@
-from .application import create_app
-from .limits import ServerLimits
-from .server import serve_pipeline
+from .batching import ServerLimits
+from .server import create_app, serve_pipeline
 
 __all__ = ["ServerLimits", "create_app", "serve_pipeline"]

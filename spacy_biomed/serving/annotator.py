@@ -1,7 +1,5 @@
 """What the thread of a server does: annotate a batch and write the answers."""
 
-from __future__ import annotations
-
 import json
 
 from spacy.language import Language

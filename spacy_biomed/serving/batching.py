@@ -1,13 +1,11 @@
-"""Documents of concurrent requests, annotated together in one thread."""
-
-from __future__ import annotations
+"""Documents of concurrent requests, annotated together in one thread, and how many at once."""
 
 import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from queue import SimpleQueue
 from threading import Thread
 from typing import NamedTuple
@@ -16,7 +14,52 @@ from spacy.tokens import Doc
 
 from ..bulk.shards import explain_failure
 from ..bulk.time_limit import TookTooLong
-from .limits import ServerLimits
+from ..errors import BiomedError
+
+
+@dataclass(frozen=True)
+class ServerLimits:
+    """The limits of a server. What exceeds one is refused with a line that names it.
+
+    Attributes:
+        max_characters: of a text.
+        max_documents: of a request.
+        max_body: bytes of a request's body.
+        max_waiting: documents of all requests that wait for the pipeline.
+        max_held: bytes of the bodies of all requests that are not yet answered, which bounds the
+            memory of the server.
+        timeout: seconds for a request to arrive, and again for it to be annotated; and for a text.
+        max_wait: seconds that a request may wait for the pipeline to begin with it.
+        batch_time: seconds that a batch may take, by the speed of those before it; a single text
+            may take longer.
+        batch_documents, batch_characters: of a batch; a longer text is a batch by itself.
+        gathering_time: seconds that an idle pipeline waits for more requests to share its batch.
+    """
+
+    max_characters: int = 100_000
+    max_documents: int = 1_000
+    max_body: int = 5_000_000
+    max_waiting: int = 1_000
+    max_held: int = 100_000_000
+    timeout: float = 60.0
+    max_wait: float = 10.0
+    batch_time: float = 2.0
+    batch_documents: int = 64
+    batch_characters: int = 100_000
+    gathering_time: float = 0.002
+
+    def __post_init__(self) -> None:
+        """Refuse limits that are not above zero, or of which one makes another useless."""
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if not value > 0:
+                raise BiomedError(f"{one.name} = {value}: use a number above 0")
+        for smaller, larger in (("max_documents", "max_waiting"), ("max_body", "max_held")):
+            if getattr(self, smaller) > getattr(self, larger):
+                raise BiomedError(
+                    f"{smaller} = {getattr(self, smaller):,} is more than {larger} = "
+                    f"{getattr(self, larger):,}: such a request could never be taken"
+                )
 
 
 class Failed(NamedTuple):
@@ -61,11 +104,8 @@ class _Request:
 
     jobs: Sequence[Job]
     done: asyncio.Future[list[Answer] | BatchFailed]
-    waiting: deque[int] = field(init=False)
-    answers: dict[int, Answer] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.waiting = deque(range(len(self.jobs)))
+    waiting: deque[int]
+    answers: dict[int, Answer] = field(default_factory=dict)
 
 
 _Batch = list[tuple[_Request, int]]
@@ -114,7 +154,8 @@ class Batcher:
             return []
         if self.waiting + len(jobs) > self._limits.max_waiting:
             raise Overloaded
-        request = _Request(jobs, asyncio.get_running_loop().create_future())
+        done = asyncio.get_running_loop().create_future()
+        request = _Request(jobs, done, deque(range(len(jobs))))
         self._requests.append(request)
         self.waiting += len(jobs)
         self._gather()
@@ -172,7 +213,6 @@ class Batcher:
         self._handed.put((asyncio.get_running_loop(), self._take()))
 
     def _take(self) -> _Batch:
-        """Take a batch out of the queue."""
         batch: _Batch = []
         characters = 0
         most = min(self._limits.batch_characters, self._speed * self._limits.batch_time)

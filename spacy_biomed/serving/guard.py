@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from ..bulk.shards import explain_failure
-from .limits import ServerLimits
+from .batching import ServerLimits
 
 logger = logging.getLogger("spacy_biomed.serving")
 
@@ -87,7 +87,6 @@ class Guard:
         self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -119,7 +118,6 @@ class Guard:
         await exchange.run(self._app, body)
 
     def _check(self, exchange: _Exchange) -> None:
-        """Refuse a request by its headers."""
         headers = exchange.headers
         if self._hosts is not None and _host_name(headers.get("host", "")) not in self._hosts:
             # A page of another site can only get here by a name of its own for this address.
@@ -228,7 +226,6 @@ class _Exchange:
 
 
 async def _drain(exchange: _Exchange) -> None:
-    """Read what is left of a body and throw it away."""
     left = _DRAINED
     async for chunk in exchange.chunks():
         left -= len(chunk)

@@ -1,7 +1,5 @@
 """What a server reads and answers, as the OpenAPI description lists it."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, model_validator

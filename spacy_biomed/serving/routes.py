@@ -1,14 +1,15 @@
-"""The paths of a server."""
-
-from __future__ import annotations
+"""The paths of a server, and its page: a form whose script asks the other paths."""
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
 
 from fastapi import FastAPI, HTTPException
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from spacy.language import Language
 from spacy.tokens import Doc
 from starlette.exceptions import HTTPException as AnyHTTPException
@@ -18,9 +19,8 @@ from .. import __version__
 from ..bulk.time_limit import TookTooLong
 from ..errors import escape
 from .annotator import Annotator, write_json
-from .batching import Answer, Batcher, BatchFailed, Failed, Job, Overloaded
+from .batching import Answer, Batcher, BatchFailed, Failed, Job, Overloaded, ServerLimits
 from .guard import Application, Guard, overloaded
-from .limits import ServerLimits
 from .messages import (
     AnnotatedBatch,
     AnnotatedDocument,
@@ -31,7 +31,20 @@ from .messages import (
     Health,
     Problem,
 )
-from .page import PAGE_FILES, write_form
+
+PAGE_FILES = Path(__file__).parent / "page_files"
+
+# What is shown in the empty field, by language of the pipeline.
+_EXAMPLES = {
+    "ca": "Pacient de 58 anys amb un carcinoma de còlon, tractat amb cisplatí.",
+    "de": "Der 58-jährige Patient mit Kolonkarzinom erhielt Cisplatin.",
+    "en": "Aspirin reduced the risk of colorectal cancer.",
+    "es": "María Pérez, de 58 años, ingresó el 12/03/2021 por un carcinoma de colon.",
+    "fr": "Patient de 58 ans atteint d'un carcinome du côlon, traité par cisplatine.",
+    "it": "Paziente di 58 anni con carcinoma del colon, trattato con cisplatino.",
+    "nl": "Patiënt van 58 jaar met een coloncarcinoom, behandeld met cisplatine.",
+    "pt": "Doente de 58 anos com carcinoma do cólon, tratado com cisplatina.",
+}
 
 JSON = "application/json"
 # Characters of a message.
@@ -109,14 +122,12 @@ class _Requests:
         self._annotator, self._batcher, self._limits = annotator, batcher, limits
 
     async def answer(self, document: DocumentToRead, write: Write) -> Response:
-        """Answer a request for one document."""
         (answer,) = await self._annotate([self._make_job(document, 0, write)])
         if isinstance(answer, Failed):
             raise HTTPException(422, f"the pipeline could not read this text: {answer.reason}")
         return Response(answer, media_type=JSON)
 
     async def answer_batch(self, batch: BatchToRead, write: Write) -> Response:
-        """Answer a request for several documents."""
         count, limit = len(batch.documents), self._limits.max_documents
         if count > limit:
             raise HTTPException(413, f"{count:,} documents; send at most {limit:,} at a time")
@@ -187,6 +198,44 @@ def _add_work(app: FastAPI, requests: _Requests, annotator: Annotator) -> None:
         """Replace personal data in texts by tags or surrogates, as the pipeline is set."""
         requests.check_deidentification(batch.documents)
         return await requests.answer_batch(batch, annotator.write_deidentified)
+
+
+def find_example(lang: str) -> str:
+    """A sentence in a language: ours, else the first of spaCy's; "" if there is none."""
+    if lang in _EXAMPLES:
+        return _EXAMPLES[lang]
+    try:
+        return import_module(f"spacy.lang.{lang}.examples").sentences[0]
+    except ImportError:
+        return ""
+
+
+def write_form(
+    nlp: Language, max_characters: int, *, has_token: bool, can_deidentify: bool, needs_id: bool
+) -> str:
+    """The page. The pipeline's labels get the colours in alphabetical order.
+
+    Args:
+        needs_id: whether surrogates depend on the identifier of a document.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(PAGE_FILES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("form.html.jinja").render(
+        name=f"{nlp.meta['lang']}_{nlp.meta['name']}",
+        version=nlp.meta["version"],
+        lang=nlp.lang,
+        example=find_example(nlp.lang or ""),
+        labels=sorted({label for own in nlp.pipe_labels.values() for label in own}),
+        max_characters=max_characters,
+        has_token=has_token,
+        can_deidentify=can_deidentify,
+        needs_id=needs_id,
+    )
 
 
 def _add_page(app: FastAPI, form: str) -> None:

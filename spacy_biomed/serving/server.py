@@ -1,6 +1,4 @@
-"""Run a server on an address."""
-
-from __future__ import annotations
+"""The application of a server, for uvicorn or another ASGI server, and its run on an address."""
 
 import ipaddress
 import logging
@@ -10,14 +8,16 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
+from spacy.language import Language
+
 from ..bulk.shards import explain_failure
-from ..errors import BiomedError, quote
+from ..errors import BiomedError, install_command, quote
 from ..pipeline.pipeline_loading import load_pipeline
-from .application import create_app, require_serving
-from .guard import logger
-from .limits import ServerLimits
+from .batching import ServerLimits
+from .guard import Application, logger
 
 # Names of this machine in the header `Host`.
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -25,6 +25,49 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _LONGEST_HEAD = 16_384
 # Seconds that a connection stays open between two requests.
 _LONGEST_IDLE = 75
+
+
+def create_app(
+    nlp: Language,
+    limits: ServerLimits | None = None,
+    *,
+    hosts: Iterable[str] | None = None,
+    token: str | None = None,
+) -> Application:
+    """An ASGI application that annotates and de-identifies texts with a pipeline.
+
+    Args:
+        nlp: the pipeline. Leave it to the application: it is used in another thread, and gets a
+            disabled `biomed_deidentify` if it has none.
+        hosts: names that requests may use for this server (header `Host`); None for any. Name them
+            where only programs of this machine reach it, or pages of any site can ask it by a name
+            of their own.
+        token: that requests with texts have to send as `Authorization: Bearer TOKEN`.
+
+    Raises:
+        BiomedError: if the extra `serve` is not installed.
+
+    Examples:
+        >>> import asyncio, httpx, spacy
+        >>> nlp = spacy.blank("en")
+        >>> nlp.add_pipe("entity_ruler").add_patterns([{"label": "DRUG", "pattern": "aspirin"}])
+        >>> transport = httpx.ASGITransport(create_app(nlp))
+        >>> async def annotate(text):
+        ...     async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+        ...         return (await client.post("/annotate", json={"text": text})).json()
+        >>> asyncio.run(annotate("No aspirin."))["entities"][0]["start"]
+        3
+    """
+    _require_serving("the server")
+    from .routes import create_guarded_app
+
+    return create_guarded_app(nlp, limits or ServerLimits(), hosts=hosts, token=token)
+
+
+def _require_serving(what: str) -> None:
+    """Raise BiomedError if the extra `serve`, which `what` needs, is not installed."""
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        raise BiomedError(f"{what} needs fastapi and uvicorn: {install_command('serve')}")
 
 
 def serve_pipeline(
@@ -52,7 +95,7 @@ def serve_pipeline(
         BiomedError: if the pipeline cannot be read, the address cannot be listened on, or the extra
             `serve` is not installed.
     """
-    require_serving("spacy biomed serve")
+    _require_serving("spacy biomed serve")
     import uvicorn
 
     limits = limits or ServerLimits()

@@ -2,13 +2,11 @@ from .distillation_study import Student, make_students
 from .figures import Dot, ScoredRow, draw_effects, draw_scatter, draw_scores
 from .paired_tests import PairedTest, compare_tallies
 from .planning import Plan, Trial, plan_study
-from .published import PublishedTable, find_table
 from .report import write_report
 from .results import Cell, Results, collect_results
 from .runs import Run, make_runs
-from .study import run_study
-from .study_config import Study, read_study
-from .task_scores import score_tasks
+from .study import run_study, score_tasks
+from .study_config import PublishedTable, Study, find_table, read_study
 
 __all__ = [
     "ScoredRow",

@@ -5,8 +5,9 @@ matplotlib is imported only in the functions that draw, so that commands start w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
+from itertools import cycle
 from math import cos, pi, sin
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,24 +52,21 @@ def draw_scatter(title: str, vertical: str, panels: Sequence[tuple[str, Sequence
     """
     from matplotlib.figure import Figure
 
-    names = list(dict.fromkeys(dot.name for _, dots in panels for dot in dots))
+    colours = _give_colours(dot.name for _, dots in panels for dot in dots)
+    numbers = {name: number for number, name in enumerate(colours)}
     figure = Figure(figsize=(5 * len(panels) + 2, 4.5), layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for place, (panel, (horizontal, dots)) in enumerate(zip(axes, panels, strict=True)):
         for dot in dots:
-            number = names.index(dot.name)
-            colour = COLOURS[number % len(COLOURS)]
-            panel.scatter(dot.x, dot.y, color=colour, gid=f"dot-{place}-{number}")
+            identifier = f"dot-{place}-{numbers[dot.name]}"
+            panel.scatter(dot.x, dot.y, color=colours[dot.name], gid=identifier)
         panel.set_xlabel(horizontal, parse_math=False)
         panel.set_xlim(left=0)
         panel.grid(alpha=0.3)
     axes[0].set_ylabel(vertical, parse_math=False)
     figure.suptitle(title, parse_math=False)
-    markers = [
-        axes[0].plot([], [], "o", color=COLOURS[number % len(COLOURS)])[0]
-        for number in range(len(names))
-    ]
-    _add_legend(figure, markers, names)
+    markers = [axes[0].plot([], [], "o", color=colour)[0] for colour in colours.values()]
+    _add_legend(figure, markers, list(colours))
     return _to_svg(figure)
 
 
@@ -84,8 +82,8 @@ def draw_curves(horizontal: str, panels: Mapping[str, Mapping[str, Sequence[Poin
     figure = Figure(figsize=(8, 3 * len(panels)), layout="constrained")
     several = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (title, curves) in zip(several, panels.items(), strict=True):
-        for number, points in enumerate(curves.values()):
-            axes.plot(*zip(*points, strict=True), ".-", color=COLOURS[number % len(COLOURS)])
+        for points, colour in zip(curves.values(), cycle(COLOURS), strict=False):
+            axes.plot(*zip(*points, strict=True), ".-", color=colour)
         for text in axes.legend(axes.lines, [*curves]).get_texts():
             text.set_parse_math(False)
         axes.set_ylabel(title, parse_math=False)
@@ -117,7 +115,7 @@ def draw_scores(title: str, groups: Mapping[str, Sequence[ScoredRow]]) -> str:
     """
     from matplotlib.figure import Figure
 
-    names = list(dict.fromkeys(row.name for rows in groups.values() for row in rows))
+    colours = _give_colours(row.name for rows in groups.values() for row in rows)
     height = sum(len(rows) + 1 for rows in groups.values())
     figure = Figure(figsize=(9, 1.8 + 0.22 * height), layout="constrained")
     axes = figure.subplots()
@@ -125,7 +123,7 @@ def draw_scores(title: str, groups: Mapping[str, Sequence[ScoredRow]]) -> str:
     for rows in groups.values():
         ticks.append(place + (len(rows) - 1) / 2)
         for row in rows:
-            colour = COLOURS[names.index(row.name) % len(COLOURS)]
+            colour = colours[row.name]
             axes.axhline(place, color="#e5e5e5", linewidth=0.7, zorder=0)
             axes.plot(row.value, place, "o", color=colour, markersize=7)
             axes.plot(row.scores, [place] * len(row.scores), ".", color=colour, markersize=4)
@@ -138,9 +136,9 @@ def draw_scores(title: str, groups: Mapping[str, Sequence[ScoredRow]]) -> str:
     axes.set_xlabel("score on the test part")
     axes.grid(axis="x", alpha=0.3)
     figure.suptitle(title, parse_math=False)
-    styles = [("o", COLOURS[number % len(COLOURS)]) for number in range(len(names))]
-    marks = [axes.plot([], [], mark, color=colour)[0] for mark, colour in [*styles, ("x", "black")]]
-    _add_legend(figure, marks, [*names, "published"])
+    styles = [*(("o", colour) for colour in colours.values()), ("x", "black")]
+    marks = [axes.plot([], [], mark, color=colour)[0] for mark, colour in styles]
+    _add_legend(figure, marks, [*colours, "published"])
     return _to_svg(figure)
 
 
@@ -193,11 +191,7 @@ def _place(number: int, count: int) -> Point:
 
 
 def _draw_arrow(axes: Axes, start: Point, end: Point, change: float, kind: str, name: str) -> None:
-    """Draw an arrow that curves to the left of its direction, with the change near its head.
-
-    Args:
-        name: identifier of the arrow in the SVG document.
-    """
+    """Draw an arrow that curves to the left, with the change near its head; `name` is its id."""
     from matplotlib.patches import FancyArrowPatch
 
     colour, style, _ = EFFECTS[kind]
@@ -220,6 +214,10 @@ def _draw_arrow(axes: Axes, start: Point, end: Point, change: float, kind: str, 
         for i, aside in enumerate((-along[1], along[0]))
     ]
     axes.text(*label, f"{change:+.1f}", color=colour, ha="center", va="center", fontsize=9)
+
+
+def _give_colours(names: Iterable[str]) -> dict[str, str]:
+    return dict(zip(dict.fromkeys(names), cycle(COLOURS), strict=False))
 
 
 def _add_legend(figure: Figure, handles: list, names: list[str]) -> None:

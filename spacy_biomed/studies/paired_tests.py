@@ -6,8 +6,6 @@ drawn with replacement (paired bootstrap: Koehn 2004, "Statistical Significance 
 Translation Evaluation"). With several seeds, a document's contributions with all seeds go together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -65,7 +63,8 @@ def compare_tallies(
     count = len(arrays[0]) if arrays else 0
     if score is None or count < 2 or any(len(one) != count for one in arrays):
         return None
-    pooled = np.concatenate([_pool(arrays[: len(first)]), _pool(arrays[len(first) :])])
+    systems = arrays[: len(first)], arrays[len(first) :]
+    pooled = np.concatenate([np.stack(one, axis=1) for one in systems])
 
     def difference(own: np.ndarray, other: np.ndarray) -> float:
         return score(pooled[own]) - score(pooled[other])
@@ -103,7 +102,7 @@ def score_tallies(tallies: Tallies, metric: str) -> float | None:
     """A score of documents' contributions; None if it is not made of them."""
     arrays, labels = _stack([tallies])
     score = find_score(metric, labels)
-    return None if score is None or not len(arrays[0]) else score(_pool(arrays))
+    return None if score is None or not len(arrays[0]) else score(np.stack(arrays, axis=1))
 
 
 def find_score(metric: str, labels: list[str]) -> Callable[[np.ndarray], float] | None:
@@ -144,7 +143,3 @@ def _stack(systems: Sequence[Tallies]) -> tuple[list[Floats3d], list[str]]:
                 array[document, index[label]] = values
         arrays.append(array)
     return arrays, labels
-
-
-def _pool(arrays: Sequence[Floats3d]) -> np.ndarray:
-    return np.stack(arrays, axis=1)

@@ -1,11 +1,9 @@
-"""The runs that a study needs, checked before the first of them."""
-
-from __future__ import annotations
+"""The corpora and the runs that a study needs, checked before the first run."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -13,7 +11,9 @@ from typing import cast
 
 from spacy.language import DEFAULT_CONFIG
 
-from ..corpora.corpus_catalogue import find_corpus
+from ..corpora.convert import convert_corpus
+from ..corpora.corpus_catalogue import CorpusEntry, find_corpus
+from ..corpora.downloads import download_corpus
 from ..corpora.splits import PARTS
 from ..encoders.encoder_catalogue import find_encoder
 from ..encoders.loading import is_on_disk, load_pretrained
@@ -33,10 +33,8 @@ from ..training.config import (
 )
 from ..training.corpus import find_learner, list_learners
 from ..training.multitask_config import create_multitask_config
-from .folds import CorpusOfRun
-from .published import find_table
-from .runs import Run, find_result
-from .study_config import GIVEN_FOLDS, RANDOM, CorpusSection, Row, Study
+from .runs import CorpusOfRun, Run, find_result
+from .study_config import GIVEN_FOLDS, RANDOM, CorpusSection, Row, Study, find_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +136,62 @@ def _list_folders(folder: Path, corpus: CorpusSection) -> list[Path]:
     return found or [folder / "1"]
 
 
+def prepare_corpora(
+    study: Study,
+    corpora_dir: Path,
+    assets_dir: Path,
+    progress: Callable[[Path], None] = lambda folder: None,
+) -> None:
+    """Convert the catalogue's corpora of a study that are not converted yet.
+
+    Corpora whose files no command downloads, and which are not here, are passed over: `plan_study`
+    names them. A corpus that fails does not keep the others from being converted.
+
+    Args:
+        assets_dir: folder of the published files.
+        progress: called with the folder of each corpus before it is converted.
+
+    Raises:
+        BiomedError: as `download_corpus` and `convert_corpus` do for the first corpus that failed,
+            after the last corpus, with the names of the others that failed.
+    """
+    failures: dict[str, BiomedError] = {}
+    for name, section in study.corpora.items():
+        entry = None
+        with suppress(BiomedError):
+            entry = find_corpus(section.source or name)
+        if entry is None:
+            continue
+        output = find_folder(study, name, corpora_dir)
+        own = assets_dir / (section.folder or "")
+        source = own if section.folder and own.is_dir() else entry.find_files(assets_dir)
+        folds = [""]
+        if section.folds == GIVEN_FOLDS:
+            folds = [path.name for path in source.glob("*") if path.name.isdecimal()]
+        for fold in folds:
+            if (output / fold / "corpus.json").is_file():
+                continue
+            try:
+                if _are_there(entry, source / fold):
+                    progress(output / fold)
+                    convert_corpus(entry.name, source / fold, output / fold)
+            except BiomedError as error:
+                failures.setdefault(entry.name, error)
+    if failures:
+        (_, first), *others = failures.items()
+        too = f"; {', '.join(name for name, _ in others)} failed too" if others else ""
+        raise BiomedError(f"{first}{too}") from first
+
+
+def _are_there(entry: CorpusEntry, source: Path) -> bool:
+    """Whether the files of a corpus are here; they are downloaded if a command can do so."""
+    if entry.format is None:
+        return False
+    if entry.access == "download" and not source.is_dir():
+        download_corpus(entry, source)
+    return source.is_dir()
+
+
 def plan_study(study: Study, corpora_dir: Path, *, allow_missing: bool = False) -> Plan:
     """Check all that a study names, and list its runs.
 
@@ -188,19 +242,15 @@ def _explain_missing(study: Study, missing: Mapping[str, str]) -> BiomedError:
     )
 
 
+@dataclass
 class _Planner:
-    """Makes the runs of a study's cells, each once.
+    """Makes the runs of a study's cells, each once: `runs`, by their digests."""
 
-    Attributes:
-        runs: those made, by their digests.
-    """
-
-    def __init__(self, study: Study, corpora_dir: Path, corpora: list[str]):
-        self.study = study
-        self.corpora_dir = corpora_dir
-        self.corpora = corpora
-        self.runs: dict[str, Run] = {}
-        self._digests: dict[Path, str] = {}
+    study: Study
+    corpora_dir: Path
+    corpora: list[str]
+    runs: dict[str, Run] = field(default_factory=dict)
+    _digests: dict[Path, str] = field(default_factory=dict)
 
     def list_tasks(self, row: Row) -> list[str]:
         """The corpora that a row has a cell for: with companions, the others."""

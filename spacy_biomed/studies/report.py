@@ -1,7 +1,5 @@
 """The report of a study: tables in Markdown, LaTeX and HTML with diagrams, and all numbers."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
@@ -11,7 +9,7 @@ from importlib.resources import files
 from io import StringIO
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from jinja2 import Environment
 
@@ -19,17 +17,12 @@ from ..evaluation.benchmark import MEASURES
 from ..files.outputs import replace_text
 from ..training.config import read_description
 from .figures import Dot, ScoredRow, draw_effects, draw_scatter, draw_scores
-from .published import MEAN, PublishedTable, find_table
 from .results import Cell, Results, name_metric, related_metrics
 from .runs import describe_settings
+from .study_config import MEAN, PublishedTable, Statistic, find_table
 
-CSV, MARKDOWN, LATEX, PAGE, RESULTS = (
-    "runs.csv",
-    "table.md",
-    "table.tex",
-    "report.html",
-    "results.json",
-)
+CSV, MARKDOWN, LATEX = "runs.csv", "table.md", "table.tex"
+PAGE, RESULTS = "report.html", "results.json"
 FILES = (MARKDOWN, LATEX, PAGE, CSV, RESULTS)
 
 # Smallest change, in points, that counts as an effect in the diagram of companions.
@@ -136,11 +129,9 @@ def create_main_table(results: Results) -> Table:
 def _show_cell(results: Results, cell: Cell | None) -> str:
     if cell is None:
         return ""
-    value, spread = cell.value(cell.metric, results.statistic), cell.spread(cell.metric)
-    shown = _number(value)
-    return (
-        f"{shown} ± {spread:.2f}" if results.statistic == "mean" and spread is not None else shown
-    )
+    spread = cell.spread(cell.metric) if results.statistic == "mean" else None
+    shown = _number(cell.value(cell.metric, results.statistic))
+    return shown if spread is None else f"{shown} ± {spread:.2f}"
 
 
 def _number(value: float | None, form: str = ".2f") -> str:
@@ -181,7 +172,7 @@ def create_details(results: Results, published: PublishedTable | None) -> Table:
             if not cell.scores(metric):
                 continue
             name = name_metric(metric)
-            values = [_number(cell.value(metric, kind)) for kind in ("best", "median", "mean")]
+            values = [_number(cell.value(metric, kind)) for kind in get_args(Statistic)]
             title = results.study.title(cell.row)
             line = [title, cell.corpus, name, setting, str(len(cell.chosen)), *values]
             line.append(_number(cell.spread(metric)))
@@ -423,9 +414,7 @@ def describe_results(results: Results, speeds: dict[str, Any] | None) -> dict[st
                 "metric": cell.metric,
                 "learn_rate": cell.chosen[0].learn_rate,
                 "batch_size": cell.chosen[0].batch_size,
-                "best": cell.value(cell.metric, "best"),
-                "median": cell.value(cell.metric, "median"),
-                "mean": cell.value(cell.metric, "mean"),
+                **{kind: cell.value(cell.metric, kind) for kind in get_args(Statistic)},
                 "sd": cell.spread(cell.metric),
                 "scores": [100 * score for score in cell.scores(cell.metric)],
             }

@@ -1,7 +1,5 @@
 """The statistics of a study's runs: the chosen setting, and what its repetitions scored."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +11,8 @@ from typing import Any
 from ..errors import list_choices
 from .paired_tests import PairedTest, Tallies, compare_tallies, score_tallies
 from .planning import Plan, Trial
-from .published import MEAN, MEAN_OF
 from .runs import find_result
-from .study_config import Statistic, Study
+from .study_config import MEAN, MEAN_OF, Statistic, Study
 
 # What the endings of scores are called in the papers' tables.
 METRICS = {
@@ -88,11 +85,10 @@ class Cell:
         settings = list(self.settings.values())
         if len(settings) == 1:
             return settings[0]
-        return max(settings, key=self._mean_of)
-
-    def _mean_of(self, trials: list[Trial]) -> float:
-        """The mean of trials on the part that chooses; less than any score if it has none."""
-        return fmean(self.scores(self.metric, self.select, trials) or [-inf])
+        # Less than any score for a setting without scores.
+        return max(
+            settings, key=lambda one: fmean(self.scores(self.metric, self.select, one) or [-inf])
+        )
 
     @property
     def best(self) -> Trial | None:

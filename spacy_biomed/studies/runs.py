@@ -6,8 +6,6 @@ loses a finished run. `trainings/RUN/` is where an unfinished run resumes, and `
 pipelines that are needed later.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -22,30 +20,35 @@ from typing import Any, Literal, cast
 import spacy
 from spacy.language import Language
 from spacy.scorer import Scorer
+from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from spacy.training.initialize import init_nlp
+from spacy.vocab import Vocab
 from thinc.api import Config
 
 from .. import __version__
+from ..annotations.document_keys import PART_OF
+from ..corpora.convert import ATTRIBUTES
+from ..corpora.splits import PARTS
 from ..encoders.encoder_model import get_module
 from ..encoders.loading import load_pretrained, save_encoder
 from ..encoders.onnx.onnx_model import MODEL
 from ..errors import BiomedError
 from ..evaluation.tasks import Head, find_heads
 from ..files.outputs import delete_directory, replacing_directory, write_part_folder
+from ..formats.spacy_docs import read_docs
 from ..packaging.compression import find_encoders, write_compressed
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.encoder_head import EncoderHead
 from ..pipeline.pipeline_loading import use_gpu
 from ..pipeline.saved_words import write_pipeline
-from ..training.config import fill_config
+from ..training.config import fill_config, read_description, write_description
 from ..training.corpus import Corpus_v1
 from ..training.multitask import MultiTaskCorpus
 from ..training.multitask_config import create_multitask_config
 from ..training.resumable import DIR_MODEL_BEST, DIR_MODEL_LAST, train
 from ..workers.pool import ProcessPool
-from ..workers.process import WorkerFailed
-from .folds import CorpusOfRun
+from ..workers.process import WorkerDied
 from .study_config import RANDOM
 
 RUNS, TRAININGS, PIPELINES = "runs", "trainings", "pipelines"
@@ -56,6 +59,62 @@ MADE_BY = "spacy biomed study"
 ENCODER = Path("biomed_transformer", "encoder")
 
 Scores = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusOfRun:
+    """A converted corpus as a run reads it: whole, a fold of it, or its first documents.
+
+    A fold is of the training part: its texts are dealt to the folds in turn; sentences of the same
+    text go to the same fold. Fold `fold` is for testing, the next one for development, and the
+    others for training.
+
+    Attributes:
+        folder: of the corpus, or of a fold that was published.
+        digest: a hash of its files.
+        folds: number of folds; None for the parts as they are.
+        fold: number of the fold, from 0.
+        documents: of each part, the first only; 0 for all.
+    """
+
+    folder: Path
+    digest: str
+    folds: int | None = None
+    fold: int = 0
+    documents: int = 0
+
+    @property
+    def is_cut(self) -> bool:
+        return bool(self.folds or self.documents)
+
+    def place(self, output: Path) -> Path:
+        """The folder with the parts to read: `output`, which is written, for a corpus that is cut.
+
+        The parts of a whole corpus are where they are.
+        """
+        if not self.is_cut:
+            return self.folder
+        if self.folds is None:
+            parts = {part: _read_docs(self.folder / f"{part}.spacy") for part in PARTS}
+        else:
+            parts = {part: [] for part in PARTS}
+            texts: dict[object, int] = {}
+            for number, doc in enumerate(_read_docs(self.folder / "train.spacy")):
+                text = texts.setdefault(doc.user_data.get(PART_OF, number), len(texts))
+                place = (text - self.fold) % self.folds
+                parts[{0: "test", 1: "dev"}.get(place, "train")].append(doc)
+        output.mkdir(parents=True, exist_ok=True)
+        for part, docs in parts.items():
+            chosen = docs[: self.documents] if self.documents else docs
+            if chosen:
+                content = DocBin(attrs=ATTRIBUTES, store_user_data=True, docs=chosen)
+                content.to_disk(output / f"{part}.spacy")
+        write_description(output, read_description(self.folder))
+        return output
+
+
+def _read_docs(path: Path) -> list[Doc]:
+    return list(read_docs(path, Vocab())) if path.is_file() else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +243,7 @@ def make_runs(
                     for future in as_completed(made):
                         future.result()
                         progress(made[future])
-                except WorkerFailed as error:
-                    if error.kind:
-                        raise
+                except WorkerDied as error:
                     raise BiomedError(
                         "the process of a training was killed, as when memory runs out; give the "
                         "same command again, with fewer --jobs: it resumes"
@@ -195,8 +252,6 @@ def make_runs(
 
 
 class _RunWorker:
-    """Makes runs in a process of its own, on one GPU or the CPU."""
-
     def open(self, gpu: int, jobs: int) -> None:
         import torch
 
@@ -216,7 +271,7 @@ def make_run(run: Run, output: Path, gpu: int) -> None:
 
     Args:
         output: folder of the study, which this process or its parent has locked.
-        gpu: number of the GPU, which is the current one; -1 for none.
+        gpu: number of the current GPU; -1 for none.
 
     Raises:
         BiomedError: as training does, or if a part has nothing to score.
@@ -264,11 +319,7 @@ def _find_encoder(run: Run, output: Path, place: Path) -> str:
 
 
 def write_random_encoder(encoder: str, output: Path, seed: int) -> None:
-    """Write an encoder directory with the same shape and vocabulary and random initial weights.
-
-    Args:
-        encoder: as in `load_pretrained`.
-    """
+    """Write a directory with an encoder's shape and vocabulary and random initial weights."""
     import torch
 
     tokenizer, pretrained = load_pretrained(encoder)
@@ -331,8 +382,6 @@ def _count_parameters(nlp: Language) -> int:
 
 
 class _KeepingScorer(Scorer):
-    """A scorer that keeps the predicted examples."""
-
     examples: list[Example]
 
     def score(

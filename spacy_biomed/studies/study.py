@@ -1,14 +1,20 @@
-"""Run a study: check, train what is not trained, measure, and write the report."""
-
-from __future__ import annotations
+"""Run a study: train, measure, and write the report; score a pipeline of several tasks."""
 
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from spacy.language import Language
+from spacy.util import registry
+from thinc.api import Config
+
+from ..corpora.splits import PARTS
+from ..errors import BiomedError, list_choices
 from ..evaluation.benchmark import describe_machine, measure_pipelines
 from ..files.outputs import replace_text
 from ..formats.inputs import read_texts
+from ..packaging.compression import weighted_scores
+from ..training.multitask import MultiTaskCorpus
 from .planning import Plan, find_folder
 from .report import write_report
 from .results import Results, collect_results
@@ -47,6 +53,48 @@ def run_study(
     results = collect_results(study, plan, output)
     write_report(results, output, _measure(results, output, texts) if texts else None)
     return results
+
+
+def score_tasks(nlp: Language, part: str = "test") -> dict[str, float]:
+    """Score each component on the corpus it was trained on.
+
+    Args:
+        nlp: a pipeline trained with `spacy_biomed.MultiTaskCorpus.v1`, whose config has the paths
+            of the development parts, or of the training parts if there were none.
+        part: "train", "dev" or "test"; read from the folder of these.
+
+    Returns:
+        the scores with a weight in the config's score weights, 0 to 1, by name.
+
+    Raises:
+        BiomedError: if the pipeline was trained on one corpus, or a part does not exist.
+    """
+    return weighted_scores(nlp, list(read_part(nlp.config.interpolate(), part)(nlp)))
+
+
+def read_part(config: Config, part: str) -> MultiTaskCorpus:
+    """Create the corpora of another part from a config's development parts.
+
+    If the training had none, from its training parts.
+    """
+    corpora = config.get("corpora", {})
+    readers = [corpora.get(name, {}) for name in ("dev", "train")]
+    found = [one for one in readers if one.get("@readers") == "spacy_biomed.MultiTaskCorpus.v1"]
+    if not found:
+        raise BiomedError(
+            "the pipeline's config has no spacy_biomed.MultiTaskCorpus.v1 in corpora.dev: "
+            "`python -m spacy evaluate` scores a pipeline of one task"
+        )
+    if part not in PARTS:
+        raise BiomedError(f"--part {part}: {list_choices(part, PARTS)}")
+    settings = found[0]
+    paths = {
+        name: str(Path(path[0] if isinstance(path, list) else path).with_name(f"{part}.spacy"))
+        for name, path in settings["paths"].items()
+    }
+    # A limit is only for faster evaluation during training, and sub-sentences only for learning.
+    whole = {**settings, "paths": paths, "limit": 0, "max_words": {}}
+    return registry.resolve({"corpus": whole})["corpus"]
 
 
 def _read_texts(study: Study, corpora_dir: Path, plan: Plan) -> list[str]:

@@ -1,15 +1,19 @@
 """Studies as configs: what is trained on what, how it is scored, and what is printed beside it.
 
-`configs/` beside this module has the studies that ship. An error is reported in one line with the
-file and the number of the line.
+`configs/` beside this module has the studies that ship, and `published.json` the papers' figures.
+An error is reported in one line with the file and the number of the line.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from confection import Config
 from pydantic import (
@@ -21,12 +25,14 @@ from pydantic import (
     model_validator,
 )
 
-from ..errors import BiomedError, add_hint, quote, suggest
+from ..errors import BiomedError, add_hint, list_choices, quote, suggest
 from ..settings.sections import ConfigFile, Section, check_name, read_config_text, read_sections
 
 CONFIGS = Path(__file__).with_name("configs")
 RANDOM = "random:"
 GIVEN_FOLDS, EACH = "given", "each"
+# The corpus of a mean over corpora, and the beginning of its name for those of a group.
+MEAN, MEAN_OF = "mean", "mean of "
 
 Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]
 Statistic = Literal["best", "median", "mean"]
@@ -299,3 +305,49 @@ def _expand_rows(rows: Mapping[str, object], corpora: list[str]) -> dict[str, ob
             own = {**row, "companions": [corpus], "title": f"{title} {corpus}"}
             expanded[f"{name}_{corpus}"] = own
     return expanded
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """The figures of a table.
+
+    Attributes:
+        source: the paper and the number of the table, in words.
+        unit: what a perfect score is in it, 1 or 100.
+        values: by row, corpus and metric, as printed.
+    """
+
+    source: str
+    unit: float
+    values: dict[tuple[str, str, str], float]
+
+    def find(self, row: str, corpus: str, metric: str) -> float | None:
+        """A score of the table, of 100 points; None if it is not there."""
+        value = self.values.get((row, corpus, metric))
+        return None if value is None else value * 100 / self.unit
+
+
+@cache
+def read_published() -> dict[str, Any]:
+    """All facts, and the papers that they are from."""
+    return json.loads(files(__package__).joinpath("published.json").read_text(encoding="utf8"))
+
+
+def find_table(paper: str, table: str) -> PublishedTable:
+    """Find a table; one without figures is empty.
+
+    Raises:
+        BiomedError: if there is no such paper.
+    """
+    content = read_published()
+    if paper not in content["papers"]:
+        raise BiomedError(f"no paper '{paper}': {list_choices(paper, content['papers'])}")
+    about = content["papers"][paper]
+    values = {
+        (fact["row"], fact["corpus"], fact["metric"]): fact["value"]
+        for fact in content["facts"]
+        if (fact["paper"], fact["table"]) == (paper, table)
+    }
+    name = f"table {table}" if table.isdecimal() else table
+    source = f"{about['authors']} {about['year']}, {about['title']}, {name}"
+    return PublishedTable(source, about["unit"], values)

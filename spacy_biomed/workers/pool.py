@@ -8,8 +8,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import Any
 
-from ..errors import BiomedError
-from .process import Worker, WorkerFailed, start_worker
+from .process import Worker, WorkerDied, start_worker
 
 
 class ProcessPool:
@@ -47,8 +46,7 @@ class ProcessPool:
     def submit(self, do: str, **arguments: object) -> Future[Any]:
         """Send a request to the next process that is free.
 
-        Its exceptions are BiomedError, if the process raised it, and WorkerFailed for others, with
-        the kind "" if each process died that began the request.
+        Its exceptions are those of `Worker.ask`; WorkerDied, if each process died that began it.
         """
         return self._threads.submit(self._ask, do, arguments)
 
@@ -57,10 +55,8 @@ class ProcessPool:
             try:
                 worker = self._take()
                 result = worker.ask(do, **arguments)
-            except WorkerFailed as error:
-                if error.kind == BiomedError.__name__:
-                    raise BiomedError(str(error)) from None
-                if error.kind or self._is_ending or attempt == self._attempts:
+            except WorkerDied:
+                if self._is_ending or attempt == self._attempts:
                     raise
             else:
                 self._free.put(worker)
@@ -74,7 +70,7 @@ class ProcessPool:
             pass
         with self._lock:
             if self._is_ending:
-                raise WorkerFailed("the run ends")
+                raise WorkerDied("the run ends")
             worker = start_worker(self._name, self._environment, keep_errors=self._keep_errors)
             self._all.append(worker)
             opening = next(self._openings)

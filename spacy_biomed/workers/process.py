@@ -17,6 +17,8 @@ import traceback
 from collections.abc import Callable
 from typing import IO, Any, cast
 
+from ..errors import BiomedError
+
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -26,14 +28,15 @@ THREAD_VARIABLES = (
 
 
 class WorkerFailed(RuntimeError):
-    """The failure of a worker, in one line without a location.
-
-    `kind` is the name of the exception in the worker; "" if the process itself ended.
-    """
+    """An exception in a worker, in one line without a location; `kind` is its name there."""
 
     def __init__(self, message: str, kind: str = ""):
         super().__init__(message)
         self.kind = kind
+
+
+class WorkerDied(WorkerFailed):
+    """The process of a worker ended."""
 
 
 class Worker:
@@ -67,14 +70,20 @@ class Worker:
         self._answers = cast(IO[bytes], self._process.stdout)
 
     def ask(self, do: str, **arguments: object) -> Any:
-        """Send a request, and wait for the answer or for `WorkerFailed`."""
+        """Send a request, and wait for the answer.
+
+        Raises:
+            BiomedError: if the worker raised it.
+            WorkerFailed: if it raised another exception; WorkerDied, if it ended.
+        """
         try:
             _send(self._requests, (do, arguments))
             result, error = pickle.load(self._answers)
         except (BrokenPipeError, EOFError, pickle.UnpicklingError):  # it ended, or at an answer
-            raise WorkerFailed(self._last_words()) from None
+            raise WorkerDied(self._last_words()) from None
         if error:
-            raise WorkerFailed(*error)
+            message, kind = error
+            raise BiomedError(message) if kind == "BiomedError" else WorkerFailed(message, kind)
         return result
 
     def _last_words(self) -> str:

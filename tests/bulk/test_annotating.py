@@ -27,7 +27,6 @@ from spacy_biomed.bulk.manifest import FinishedShard, read_settings
 from spacy_biomed.files import Columns
 from spacy_biomed.files.sources import Part, plan_shards
 from spacy_biomed.formats.inputs import find_parts
-from spacy_biomed.formats.jsonl import JSONL
 
 TEXTS = ["aspirin for cancer", "nothing", "no aspirin", "", "cancer, cancer", "end"]
 SIZE = 2
@@ -513,7 +512,9 @@ def test_words_are_forgotten_after_so_many_characters(notes, ruler, tmp_path, mo
         """Whether a word of the first shard is known after each of them, and after the end."""
         monkeypatch.setattr(shards, "REMEMBERED_CHARACTERS", limit)
         nlp = spacy.load(ruler)
-        annotator = shards.ShardAnnotator(nlp, parts, tmp_path, JSONL, SIZE)
+        settings = shards.BulkSettings()
+        work = shards.ShardWork("", notes, tmp_path, settings, "jsonl", SIZE, 1, {}, {}, "")
+        annotator = shards.ShardAnnotator(work, nlp, parts)
         known = []
         for number, shard in numbered:
             annotator.annotate(number, shard)

@@ -9,12 +9,12 @@ from fault_injection import snapshot
 
 from spacy_biomed import BiomedError
 from spacy_biomed.bulk import BulkSettings, annotate_collection
+from spacy_biomed.bulk.annotating import annotate_in_processes
 from spacy_biomed.bulk.manifest import FinishedShard
-from spacy_biomed.bulk.processes import annotate_in_processes
 from spacy_biomed.bulk.shard_worker import ShardWork, ShardWorker
 from spacy_biomed.files.sources import Shard
 from spacy_biomed.workers import pool
-from spacy_biomed.workers.process import Worker, WorkerFailed, start_worker
+from spacy_biomed.workers.process import Worker, WorkerDied, start_worker
 
 SHARDS = 8  # of `notes`, with five documents each
 TWO = BulkSettings(shard_size=5, n_process=2)
@@ -144,7 +144,7 @@ class _Dying:
 
     def ask(self, do: str, **arguments):
         if do == "annotate" and arguments["number"] == 1:
-            raise WorkerFailed("the process ended with status -9")
+            raise WorkerDied("the process ended with status -9")
         return getattr(self.process, do)(**arguments)
 
     def kill(self) -> None: ...

@@ -7,7 +7,7 @@ import typer
 from commands import call, error_line
 
 from spacy_biomed.cli._shared.bad_input import OneLineGroup
-from spacy_biomed.cli.clean import clean, group_sources
+from spacy_biomed.cli.language_models import clean, group_sources
 
 DOCUMENTS = [
     "The patient was given aspirin for ten days. He had no more pain in the chest.",
@@ -122,7 +122,8 @@ def test_paths_with_one_name_are_one_source(tmp_path, monkeypatch):
 
 def test_nothing_heavy_is_imported_with_the_command():
     code = (
-        "import sys, spacy.cli; before = set(sys.modules); import spacy_biomed.cli.clean\n"
+        "import sys, spacy.cli; before = set(sys.modules)\n"
+        "import spacy_biomed.cli.language_models\n"
         "heavy = {'pyarrow', 'py3langid', 'datasketch', 'scipy'}\n"
         "print(heavy & (sys.modules.keys() - before))"
     )

@@ -74,7 +74,7 @@ def test_the_version_lists_what_is_installed_and_only_that(monkeypatch):
             raise PackageNotFoundError(name)
         return installed[name]
 
-    monkeypatch.setattr("spacy_biomed.cli.version.version", find)
+    monkeypatch.setattr(sys.modules["spacy_biomed.cli.info"], "version", find)
     printed = run("--version")
     expected = ["spacy-biomed 1", f"Python {platform.python_version()}", "spacy 3.8", "thinc 8.3"]
     assert printed.splitlines() == [*expected, "onnxruntime 1.2"]

@@ -4,12 +4,12 @@ import pytest
 
 from spacy_biomed.deidentification.pattern_checks import is_social_security_number
 from spacy_biomed.deidentification.pattern_matches import choose_labels, find_patterns
-from spacy_biomed.deidentification.pattern_prefixes import find_prefixes
+from spacy_biomed.deidentification.pattern_rules import find_prefixes
 from spacy_biomed.errors import BiomedError
 
 
 def find(text, language="es"):
-    return [(text[one.start : one.end], one.pattern) for one in find_patterns(text, language)]
+    return [(text[start:end], pattern) for start, end, pattern in find_patterns(text, language)]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_matches_are_disjoint_and_in_text_order():
     text = "Fax 912345678, tel. 912345679, NHC 1234567, 12/03/2019, ana@b.es, Calle Mayor 3\n" * 3
     found = find_patterns(text, "es")
     assert len(found) == 18
-    assert all(a.end <= b.start for a, b in zip(found, found[1:], strict=False))
+    assert all(a[1] <= b[0] for a, b in zip(found, found[1:], strict=False))
 
 
 def test_labels_are_those_of_the_pipeline_or_generic():

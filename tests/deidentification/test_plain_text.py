@@ -41,7 +41,7 @@ def test_dates_and_names_are_found_where_lines_are_wrapped(width):
 
     sentence = "El paciente Juan Echeverría Ruiz ingresó el 12 de marzo de 2019 por disnea y tos. "
     text = textwrap.fill(sentence * 6, width)
-    found = [" ".join(text[one.start : one.end].split()) for one in find_patterns(text, "es")]
+    found = [" ".join(text[start:end].split()) for start, end, _ in find_patterns(text, "es")]
     assert found.count("12 de marzo de 2019") == found.count("Juan Echeverría Ruiz") == 6
 
 

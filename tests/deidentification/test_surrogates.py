@@ -10,9 +10,11 @@ from spacy_biomed.corpora.corpus_catalogue import find_corpus
 from spacy_biomed.deidentification.document_key import DocumentKey, derive_key
 from spacy_biomed.deidentification.phi_kinds import KINDS_OF_LABELS, Kind, merge_kinds
 from spacy_biomed.deidentification.surrogate_dates import DateShift, draw_shift, find_latest
-from spacy_biomed.deidentification.surrogate_formats import FormatSurrogates
-from spacy_biomed.deidentification.surrogate_names import NameSurrogates
-from spacy_biomed.deidentification.surrogate_places import PlaceSurrogates
+from spacy_biomed.deidentification.surrogate_words import (
+    FormatSurrogates,
+    NameSurrogates,
+    PlaceSurrogates,
+)
 from spacy_biomed.deidentification.surrogates import Surrogates, limit_age
 from spacy_biomed.deidentification.term_lists import LANGUAGES, normalize, terms
 from spacy_biomed.errors import BiomedError

@@ -4,8 +4,8 @@ import pytest
 import spacy
 from commands import call, error_line
 
-from spacy_biomed.evaluation import advice
-from spacy_biomed.evaluation.advice import Way, create_texts, find_fastest
+from spacy_biomed.evaluation import benchmark
+from spacy_biomed.evaluation.benchmark import Way, create_texts, find_fastest
 from spacy_biomed.workers.process import WorkerFailed
 
 
@@ -18,7 +18,7 @@ def rules(tmp_path) -> str:
 
 
 def test_the_processors_are_divided_among_processes(rules, monkeypatch):
-    monkeypatch.setattr(advice, "SECONDS", 0.01)
+    monkeypatch.setattr(benchmark, "SECONDS", 0.01)
     ways = find_fastest(rules, create_texts(2), processors=2)
     assert sorted(way[:4] for way in ways) == [(rules, "", 1, 2), (rules, "", 2, 1)]
     assert [way.words_per_second for way in ways] == sorted(
@@ -40,8 +40,10 @@ def test_engines_are_tried_first_and_the_fastest_is_divided(monkeypatch, tmp_pat
 
     (tmp_path / "trainable").mkdir()
     (tmp_path / "trainable" / "config.cfg").touch()
-    monkeypatch.setattr(advice, "load_pipeline", lambda name: Exported())
-    monkeypatch.setattr(advice, "_measure", measure)
+    monkeypatch.setattr(
+        "spacy_biomed.pipeline.pipeline_loading.load_pipeline", lambda name: Exported()
+    )
+    monkeypatch.setattr(benchmark, "_measure", measure)
     ways = find_fastest(str(tmp_path), [], processors=8)
     assert [way[1:] for way in ways] == [
         ("openvino", 2, 4, 600.0),
@@ -52,7 +54,7 @@ def test_engines_are_tried_first_and_the_fastest_is_divided(monkeypatch, tmp_pat
 
 
 def test_the_fastest_way_is_printed_as_a_command(rules, monkeypatch):
-    monkeypatch.setattr(advice, "SECONDS", 0.01)
+    monkeypatch.setattr(benchmark, "SECONDS", 0.01)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     result = call("benchmark", rules, "--advise")
     assert result.exit_code == 0, result.output
@@ -65,7 +67,7 @@ def test_the_table_has_whole_names_of_pipelines_in_long_folders(monkeypatch):
         Way(path, engine, 1, 2, 3.0)
         for path, engine in zip(paths, ("onnxruntime", ""), strict=True)
     ]
-    monkeypatch.setattr(advice, "find_fastest", lambda *given: ways)
+    monkeypatch.setattr(benchmark, "find_fastest", lambda *given: ways)
     result = call("benchmark", paths[0], "--advise", columns=80)
     rows = [[cell.strip() for cell in line.split("│")] for line in result.stdout.splitlines()]
     assert ["", "pipeline", "onnxruntime", "1", "2", "3", ""] in rows

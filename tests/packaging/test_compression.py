@@ -24,7 +24,6 @@ from spacy_biomed.errors import BiomedError, install_command
 from spacy_biomed.files.output_places import MARKER
 from spacy_biomed.files.outputs import replacing_directory
 from spacy_biomed.packaging import compression
-from spacy_biomed.packaging.calibration import calibrate_pipeline
 from spacy_biomed.packaging.compression import (
     SAMPLE_TEXTS,
     CompressionReport,
@@ -33,6 +32,7 @@ from spacy_biomed.packaging.compression import (
     exported_settings,
     find_encoders,
 )
+from spacy_biomed.packaging.copies import calibrate_pipeline
 from spacy_biomed.pipeline.checksums import CHECKSUMS
 from spacy_biomed.training.optimizer import AdamW_v1
 

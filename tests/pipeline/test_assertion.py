@@ -21,8 +21,8 @@ from spacy_biomed.annotations.assertions import (
 from spacy_biomed.annotations.layer_copies import copy_bare, copy_entities
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.models.span_classifiers import MentionClassifier_v1
-from spacy_biomed.packaging.calibration import calibrate_pipeline
 from spacy_biomed.packaging.compression import compress_pipeline
+from spacy_biomed.packaging.copies import calibrate_pipeline
 from spacy_biomed.pipeline import calibrate
 from spacy_biomed.pipeline.assertion import find_windows, score_assertions
 from spacy_biomed.pipeline.component_classes import list_annotation_keys

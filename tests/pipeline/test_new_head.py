@@ -18,7 +18,7 @@ RUN = """
 import json, sys
 import spacy
 from spacy_biomed.cli import app
-from spacy_biomed.studies.task_scores import score_tasks
+from spacy_biomed.studies.study import score_tasks
 
 for command in json.loads(sys.argv[1]):
     if command[0] == "score":

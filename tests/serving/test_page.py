@@ -9,7 +9,7 @@ from browser import CHROMIUM, browsing
 from running_server import running
 from served_pipelines import create_rules
 
-from spacy_biomed.serving.page import PAGE_FILES, find_example, write_form
+from spacy_biomed.serving.routes import PAGE_FILES, find_example, write_form
 
 SCRIPT = "<script>document.title = 'broken'</script><img src=x onerror=\"document.title='broken'\">"
 TEXT = f"Ochoa took aspirin & {SCRIPT}\naspirin < 3"

@@ -175,5 +175,5 @@ def test_a_short_or_strange_token_is_a_line(directory, tmp_path, monkeypatch):
 
 
 def test_without_the_extra_the_command_says_how_to_install_it(directory, monkeypatch):
-    monkeypatch.setattr("spacy_biomed.serving.application.find_spec", lambda name: None)
+    monkeypatch.setattr("spacy_biomed.serving.server.find_spec", lambda name: None)
     assert install_command("serve") in refuse("serve", directory)

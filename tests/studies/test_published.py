@@ -10,8 +10,7 @@ from pytest import approx
 
 from spacy_biomed.corpora.corpus_catalogue import find_corpus
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.studies.published import find_table, read_published
-from spacy_biomed.studies.study_config import list_studies, read_study
+from spacy_biomed.studies.study_config import find_table, list_studies, read_published, read_study
 
 # A folder of .txt files, whose names, sorted, are in the order of the papers' numbers.
 TEXTS = os.environ.get("SPACY_BIOMED_PAPERS")

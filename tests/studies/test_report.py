@@ -9,9 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from spacy_biomed.studies.folds import CorpusOfRun
 from spacy_biomed.studies.planning import Plan, Trial
-from spacy_biomed.studies.published import PublishedTable
 from spacy_biomed.studies.report import (
     Table,
     create_majorities,
@@ -25,8 +23,8 @@ from spacy_biomed.studies.report import (
     write_report,
 )
 from spacy_biomed.studies.results import Cell, Results, name_metric, related_metrics
-from spacy_biomed.studies.runs import Run
-from spacy_biomed.studies.study_config import Study
+from spacy_biomed.studies.runs import CorpusOfRun, Run
+from spacy_biomed.studies.study_config import PublishedTable, Study
 
 STUDY = {
     "study": {"title": "A & B", "paper": "rohanian_2023", "table": "1", "statistic": "median"},

@@ -11,8 +11,7 @@ from spacy.training.loop import train
 from spacy_biomed.encoders.loading import load_pretrained
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.studies import runs
-from spacy_biomed.studies.planning import plan_study
-from spacy_biomed.studies.preparing import prepare_corpora
+from spacy_biomed.studies.planning import plan_study, prepare_corpora
 from spacy_biomed.studies.runs import write_random_encoder
 from spacy_biomed.studies.study import run_study
 from spacy_biomed.studies.study_config import read_study

@@ -9,7 +9,7 @@ from spacy.tokens import DocBin
 from spacy.training.initialize import init_nlp
 
 from spacy_biomed.packaging.compression import compress_pipeline
-from spacy_biomed.studies.task_scores import score_tasks
+from spacy_biomed.studies.study import score_tasks
 from spacy_biomed.training.multitask import MultiTaskCorpus_v1
 from spacy_biomed.training.optimizer import AdamW_v1
 from spacy_biomed.training.resumable import train

@@ -15,7 +15,7 @@ from spacy.training.loop import train as spacy_train
 from stopped_training import run
 
 from spacy_biomed.annotations.relation_layer import SpanRelation
-from spacy_biomed.studies.task_scores import score_tasks
+from spacy_biomed.studies.study import score_tasks
 from spacy_biomed.training.corpus import Corpus_v1
 from spacy_biomed.training.multitask import TASK_KEY, MultiTaskCorpus_v1
 from spacy_biomed.training.multitask_config import create_multitask_config

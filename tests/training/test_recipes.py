@@ -15,7 +15,7 @@ from spacy.training.initialize import init_nlp
 from spacy.util import registry
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.studies.task_scores import read_part
+from spacy_biomed.studies.study import read_part
 from spacy_biomed.training.config import TEMPLATES, fill_config, find_epochs
 from spacy_biomed.training.multitask import TASK_KEY
 from spacy_biomed.training.multitask_config import create_multitask_config

@@ -1,7 +1,5 @@
 """Bad input and interruptions of `spacy biomed ...` in one line, with exit status 1 and 130."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

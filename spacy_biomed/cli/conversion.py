@@ -1,4 +1,4 @@
-"""`spacy biomed convert`: parse, call `convert_corpus`, print what it found."""
+"""`spacy biomed convert` and `spacy biomed combine`: parse, call, print what is in the corpora."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from rich.text import Text
 
 from ..errors import BiomedError, escape, list_choices, quote
 from ._shared.display import create_bar, create_table
-from .init_config import split_names
+from ._shared.options import split_names
 
 if TYPE_CHECKING:
     from ..corpora.conversion_report import ConversionReport, PartReport
     from ..formats.documents import Document
     from ..formats.repairs import OnError
+    from ..training.combining import CombinationReport
+
 
 SECONDS_WITHOUT_BAR = 2.0
 
@@ -135,7 +137,7 @@ def convert(
         identifier=identifier,
         progress=_show_progress,
     )
-    Console().print(_table(report))
+    Console().print(_conversion_table(report))
     for line in _remarks(report):
         typer.echo(line)
 
@@ -158,7 +160,7 @@ def _show_progress(documents: Sequence[Document], part: str) -> Iterator[Documen
             bar.stop()
 
 
-def _table(report: ConversionReport) -> Table:
+def _conversion_table(report: ConversionReport) -> Table:
     title = escape(f"{report.name} ({report.language}, {report.format})")
     table = create_table([""], report.parts, Text(title, style="italic"))
     for title, values in _rows(report.parts):
@@ -169,66 +171,58 @@ def _table(report: ConversionReport) -> Table:
 def _rows(parts: dict[str, PartReport]) -> Iterator[tuple[str, list[str]]]:
     """Yield the table's rows, without those that are zero in a corpus without such annotations."""
     reports = list(parts.values())
-    yield "documents", [f"{report.documents:,}" for report in reports]
-    yield (
-        "sentences",
-        [f"{'' if r.sentences_are_published else '~'}{r.sentences:,}" for r in reports],
-    )
-    yield "tokens", [f"{report.tokens:,}" for report in reports]
-    if any(report.mentions for report in reports):
-        yield "mentions", [f"{sum(report.mentions.values()):,}" for report in reports]
-        for label in sorted({label for report in reports for label in report.mentions}):
-            yield f"  {label}", [f"{report.mentions.get(label, 0):,}" for report in reports]
-        for name in sorted({name for report in reports for name in report.assertions}):
-            yield f"  {name}", [f"{report.assertions.get(name, 0):,}" for report in reports]
+
+    def has(name: str) -> bool:
+        return any(getattr(report, name) for report in reports)
+
+    def counts(name: str) -> list[str]:
+        return [f"{getattr(report, name):,}" for report in reports]
+
+    def totals(name: str) -> list[str]:
+        return [f"{sum(getattr(report, name).values()):,}" for report in reports]
+
+    def by_label(name: str, begin: str = "") -> Iterator[tuple[str, list[str]]]:
+        counted = [getattr(report, name) for report in reports]
+        for label in sorted(set().union(*counted)):
+            yield begin + label, [f"{one.get(label, 0):,}" for one in counted]
+
+    yield "documents", counts("documents")
+    marks = ("" if report.sentences_are_published else "~" for report in reports)
+    yield "sentences", list(map("".join, zip(marks, counts("sentences"), strict=True)))
+    yield "tokens", counts("tokens")
+    if has("mentions"):
+        yield "mentions", totals("mentions")
+        yield from by_label("mentions", "  ")
+        yield from by_label("assertions", "  ")
         yield "off token boundaries", [_share(report.inside_token, report) for report in reports]
         yield "overlap a longer one", [_share(report.overlapping, report) for report in reports]
         yield "discontinuous", [_share(report.discontinuous, report) for report in reports]
-    if any(report.uncertain for report in reports):
-        yield "neither right nor wrong", [f"{report.uncertain:,}" for report in reports]
-    yield from _relation_rows(reports)
-    yield from _pair_rows(reports)
-    for label in sorted({label for report in reports for label in report.classes}):
-        yield label, [f"{report.classes.get(label, 0):,}" for report in reports]
+    if has("uncertain"):
+        yield "neither right nor wrong", counts("uncertain")
+    if has("relations"):
+        yield "relations", totals("relations")
+        yield from by_label("relations", "  ")
+        if has("several_relations"):
+            yield "pairs with several relations", counts("several_relations")
+        yield "relations without spans", counts("lost_relations")
+    if has("pairs"):
+        yield "pairs of texts", counts("pairs")
+    if has("answers"):
+        yield "answers", counts("answers")
+        yield "answers off token boundaries", counts("unaligned_answers")
+    yield from by_label("classes")
     for label in sorted({label for report in reports for label in report.means}):
         means = [report.means.get(label) for report in reports]
         yield f"{label} (mean)", ["" if mean is None else f"{mean:.2f}" for mean in means]
     for kind in dict.fromkeys(kind for report in reports for kind in report.changes):
         yield kind, [f"{report.changes.get(kind, 0):,}" for report in reports]
-    yield "texts of an earlier part", [f"{report.duplicates:,}" for report in reports]
-    if any(report.dropped for report in reports):
-        yield "repeats left out", [f"{report.dropped:,}" for report in reports]
-
-
-def _relation_rows(reports: list[PartReport]) -> Iterator[tuple[str, list[str]]]:
-    labels = sorted({label for report in reports for label in report.relations})
-    if labels:
-        yield "relations", [f"{sum(report.relations.values()):,}" for report in reports]
-        for label in labels:
-            yield f"  {label}", [f"{report.relations.get(label, 0):,}" for report in reports]
-        if any(report.several_relations for report in reports):
-            counts = [f"{report.several_relations:,}" for report in reports]
-            yield "pairs with several relations", counts
-        yield "relations without spans", [f"{report.lost_relations:,}" for report in reports]
-
-
-def _pair_rows(reports: list[PartReport]) -> Iterator[tuple[str, list[str]]]:
-    if any(report.pairs for report in reports):
-        yield "pairs of texts", [f"{report.pairs:,}" for report in reports]
-    if any(report.answers for report in reports):
-        yield "answers", [f"{report.answers:,}" for report in reports]
-        yield (
-            "answers off token boundaries",
-            [f"{report.unaligned_answers:,}" for report in reports],
-        )
+    yield "texts of an earlier part", counts("duplicates")
+    if has("dropped"):
+        yield "repeats left out", counts("dropped")
 
 
 def _share(count: int, report: PartReport) -> str:
     return f"{count:,} ({count / sum(report.mentions.values()):.2%})" if count else "0"
-
-
-def _has_annotations(part: PartReport) -> bool:
-    return any((part.mentions, part.relations, part.classes, part.means, part.answers, part.pairs))
 
 
 def _remarks(report: ConversionReport) -> Iterator[str]:
@@ -244,10 +238,85 @@ def _remarks(report: ConversionReport) -> Iterator[str]:
             f"⚠ No document is in {' and '.join(empty)}: training needs train and dev; give more "
             "documents, or --train, --dev and --test."
         )
-    if not any(map(_has_annotations, report.parts.values())):
+    layers = ("mentions", "relations", "classes", "means", "answers", "pairs")
+    if not any(getattr(part, layer) for part in report.parts.values() for layer in layers):
         yield "⚠ No document has an annotation: check that the files have any, and --format."
     if any(part.changes for part in report.parts.values()):
         yield f"What was repaired and left out is listed in {report.output / 'conversion.json'}."
     if report.unseen_share is not None:
         yield f"Test mentions that never occur in train: {report.unseen_share:.1%}."
     yield f"✔ Wrote {', '.join(f'{part}.spacy' for part in report.parts)} to {report.output}"
+
+
+# Counts of a part of a corpus, by their titles in the table.
+_COUNTS = {
+    "documents": "documents",
+    "same text held out": "repeated_text",
+    "same id": "repeated_id",
+    "a sentence": "repeated_sentence",
+    "merged": "merged",
+    "kept twice": "kept_twice",
+    "disputed mentions": "disputed",
+}
+
+
+def combine(
+    output: Path = typer.Argument(help="The folder to write {train,dev,test}.spacy to."),
+    corpora: list[Path] = typer.Argument(help="Folders that `spacy biomed convert` wrote."),
+    map: list[str] = typer.Option(
+        [],
+        help="CORPUS:LABEL=NAME renames a label of a corpus, CORPUS:LABEL= leaves its mentions "
+        "out, CORPUS:LABEL=?NAME makes them neither right nor wrong as NAME; repeatable.",
+    ),
+    spans_key: str | None = typer.Option(
+        None, help="The mentions are in doc.spans[KEY] rather than doc.ents."
+    ),
+    train_first: bool = typer.Option(
+        False,
+        "--train-first",
+        help="Train on texts of both a training and a development part; else hold them out.",
+    ),
+) -> None:
+    """Combine corpora of mentions that annotate different labels into one to train on.
+
+    Each document says which labels it annotates, so that the absence of other labels is neither
+    learned nor scored. Texts of a test part are left out of the other parts. Texts of a development
+    part are left out of the training part, or the other way round with --train-first.
+
+    Example: python -m spacy biomed combine corpus/both corpus/ncbi_disease corpus/bc5cdr
+    --map ncbi_disease:Disease=DISEASE --map bc5cdr:Disease=DISEASE --map bc5cdr:Chemical=CHEMICAL
+    """
+    from ..evaluation.cross_corpus import parse_label_maps
+    from ..training.combining import combine_corpora
+
+    report = combine_corpora(
+        corpora,
+        output,
+        label_maps=parse_label_maps(map),
+        spans_key=spans_key,
+        train_first=train_first,
+    )
+    Console().print(_combination_table(report))
+    names = ", ".join(f"{part}.spacy" for part in report.parts)
+    for part, counts in report.parts.items():
+        mentions = ", ".join(f"{count:,} {label}" for label, count in counts.mentions.items())
+        typer.echo(f"{part}: {counts.documents:,} documents; {mentions or 'no mentions'}")
+    typer.echo(f"✔ Wrote {names} to {output}")
+
+
+def _combination_table(report: CombinationReport) -> Table:
+    title = f"{report.name} ({report.language})"
+    counts = [count for corpus in report.corpora for count in corpus.parts.values()]
+    # Without the columns of zeros, which would squeeze the others.
+    shown = {
+        header: name
+        for header, name in _COUNTS.items()
+        if name == "documents" or any(getattr(count, name) for count in counts)
+    }
+    table = create_table(["corpus", "labels", "part"], shown, title)
+    for corpus in report.corpora:
+        begin = [corpus.name, ", ".join(corpus.labels)]
+        for part, count in corpus.parts.items():
+            table.add_row(*begin, part, *(f"{getattr(count, name):,}" for name in shown.values()))
+            begin = ["", ""]
+    return table

@@ -1,3 +1,5 @@
+"""`spacy biomed corpora` and `spacy biomed encoders`: what the package knows by name."""
+
 from __future__ import annotations
 
 import json
@@ -12,10 +14,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from ..errors import BiomedError, list_choices
+from ..errors import BiomedError, add_hint, list_choices
 
 if TYPE_CHECKING:
     from ..corpora.corpus_catalogue import CorpusEntry
+    from ..encoders.encoder_catalogue import EncoderEntry
+
 
 # Width of the output, in characters, if it is not a terminal.
 _PIPED_WIDTH = 120
@@ -51,10 +55,10 @@ def corpora(
         if download:
             _download(entry, folder or Path("assets", entry.folder))
             return
-        print_json(entry) if as_json else print_fields(entry.name, _describe(entry))
+        print_json(entry) if as_json else print_fields(entry.name, _describe_corpus(entry))
         return
     entries = select(all_corpora(), task=task, language=language)
-    print_json(entries) if as_json else _print_table(entries)
+    print_json(entries) if as_json else _print_corpora(entries)
 
 
 def _download(entry: CorpusEntry, folder: Path) -> None:
@@ -143,7 +147,7 @@ def _format(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _print_table(entries: list[CorpusEntry]) -> None:
+def _print_corpora(entries: list[CorpusEntry]) -> None:
     headers: dict[str, dict[str, object]] = {
         "Name": {"style": "bold", "no_wrap": True},
         "Task": {"no_wrap": True},
@@ -155,10 +159,10 @@ def _print_table(entries: list[CorpusEntry]) -> None:
         "Access": {"max_width": 9},
         "From": {},
     }
-    print_rows(headers, [_row(entry) for entry in entries])
+    print_rows(headers, [_corpus_row(entry) for entry in entries])
 
 
-def _row(entry: CorpusEntry) -> list[str]:
+def _corpus_row(entry: CorpusEntry) -> list[str]:
     labels = ", ".join(entry.labels)
     if len(entry.labels) > 2 or len(labels) > 20:
         labels = f"{len(entry.labels)} labels"
@@ -185,7 +189,7 @@ def _shorten_source(entry: CorpusEntry) -> str:
     return owner if host == "github.com" else ".".join(host.split(".")[-2:])
 
 
-def _describe(entry: CorpusEntry) -> dict[str, object]:
+def _describe_corpus(entry: CorpusEntry) -> dict[str, object]:
     return {
         "Title": entry.title,
         "Task": entry.task,
@@ -218,3 +222,95 @@ def _where_files_go(entry: CorpusEntry) -> str:
     if entry.access == "ships":
         return f"{folder} comes with the project."
     return f"`python -m spacy biomed corpora {entry.name} --download` downloads them to {folder}"
+
+
+def encoders(
+    name: str | None = typer.Argument(None, help="Show everything known about this encoder"),
+    language: str | None = typer.Option(
+        None, "--language", "-l", help="Only this language: en, es, multilingual"
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table"),
+) -> None:
+    """List the encoders that the package knows by name, or show one of them.
+
+    Examples: python -m spacy biomed encoders --language es,
+    python -m spacy biomed encoders biobert
+    """
+    from ..encoders.encoder_catalogue import all_encoders
+
+    if name is not None:
+        check_no_filters(language=language)
+        entry = _find_encoder(name)
+        print_json(entry) if as_json else print_fields(entry.name, _describe_encoder(entry))
+        return
+    entries = select(all_encoders(), language=language)
+    print_json(entries) if as_json else _print_encoders(entries)
+
+
+def _find_encoder(name: str) -> EncoderEntry:
+    from ..encoders.encoder_catalogue import find_encoder
+    from ..encoders.loading import suggest_encoder
+
+    entry = find_encoder(name)
+    if entry is None:
+        problem = (
+            f"no encoder named '{name}' in the catalogue: `python -m spacy biomed encoders` lists "
+            "them all; a config also takes any hub id or directory"
+        )
+        raise BiomedError(add_hint(problem, suggest_encoder(name)))
+    return entry
+
+
+def _print_encoders(entries: list[EncoderEntry]) -> None:
+    headers: dict[str, dict[str, object]] = {
+        "Name": {"style": "bold", "no_wrap": True},
+        "Language": {"no_wrap": True},
+        "Cased": {"no_wrap": True},
+        "Params": {"no_wrap": True, "justify": "right"},
+        "Layers": {"no_wrap": True, "justify": "right"},
+        "Licence": {"max_width": 14},
+        "Papers": {"no_wrap": True},
+        "Hub id": {},
+    }
+    print_rows(headers, [_encoder_row(entry) for entry in entries])
+
+
+def _encoder_row(entry: EncoderEntry) -> list[str]:
+    return [
+        entry.name,
+        entry.language,
+        _say_cased(entry),
+        f"{entry.parameters / 1e6:.0f}M",
+        f"{entry.layers} × {entry.width}",
+        _say_licence(entry, shorten(entry.licence)),
+        " ".join(str(paper) for paper in entry.papers),
+        entry.hub_id or "not on the hub, see NAME",
+    ]
+
+
+def _say_cased(entry: EncoderEntry) -> str:
+    return {True: "yes", False: "no", None: "?"}[entry.cased]
+
+
+def _say_licence(entry: EncoderEntry, licence: str) -> str:
+    return f"{licence}, no commercial use" if entry.forbids_commercial_use else licence
+
+
+def _describe_encoder(entry: EncoderEntry) -> dict[str, object]:
+    size = f", {entry.vocabulary_size:,} entries" if entry.vocabulary_size else ""
+    return {
+        "Hub id": entry.hub_id or "none of its authors'",
+        "Revision": entry.revision or ("none pinned: the newest" if entry.hub_id else None),
+        "Download": entry.download,
+        "Language": entry.language,
+        "Cased": _say_cased(entry),
+        "Parameters": entry.parameters,
+        "Layers": entry.layers,
+        "Width": entry.width,
+        "Vocabulary": f"{entry.vocabulary}{size}",
+        "Licence": _say_licence(entry, entry.licence),
+        "Paper": entry.paper,
+        "Papers": entry.papers,
+        "Also called": entry.aliases,
+        "Notes": entry.notes,
+    }

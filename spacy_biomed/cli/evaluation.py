@@ -1,4 +1,4 @@
-"""`spacy biomed benchmark`."""
+"""`spacy biomed benchmark`, `scores` and `errors`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,13 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Column, Table
+from rich.text import Text
 
 from ..errors import BiomedError
 from ..files.outputs import replacing_file
-from ._shared.input_options import (
-    CODE,
-    DELIMITER,
-    ENCODING,
-    QUOTING,
-    TEXT_COLUMN,
-    read_layout,
-)
+from ._shared import options
+from ._shared.bad_input import importing_extra
+from ._shared.display import create_table
 
 if TYPE_CHECKING:
     from ..evaluation.benchmark import Measure, PipelineFigures
@@ -64,11 +60,11 @@ def benchmark(
     batch_size: int = typer.Option(
         None, min=1, help="Documents that nlp.pipe takes at a time; else the pipeline's."
     ),
-    text_column: str = TEXT_COLUMN,
-    encoding: str = ENCODING,
-    delimiter: str = DELIMITER,
-    quoting: str = QUOTING,
-    code: Path = CODE,
+    text_column: str = options.TEXT_COLUMN,
+    encoding: str = options.ENCODING,
+    delimiter: str = options.DELIMITER,
+    quoting: str = options.QUOTING,
+    code: Path = options.CODE,
     output: Path = typer.Option(None, help="JSON file to write all figures to."),
 ) -> None:
     """Measure a pipeline: speed, latency, loading, memory and size; or its scores.
@@ -103,7 +99,9 @@ def benchmark(
         from ..files.sources import Columns
         from ..formats.inputs import read_texts
 
-        read = read_texts(texts, Columns(text_column), read_layout(encoding, delimiter, quoting))
+        read = read_texts(
+            texts, Columns(text_column), options.read_layout(encoding, delimiter, quoting)
+        )
         if advise:
             _advise(pipeline, read[:64])
             return
@@ -153,15 +151,11 @@ def _measure_speed(
     output: Path | None,
     settings: dict[str, Any],
 ) -> None:
-    """Measure one pipeline, or compare two, on texts, and print and write the figures.
-
-    The texts were read from `texts`; settings are `repeats` and `threads`.
-    """
+    """Measure one pipeline or two on what was read of `texts`; settings: `repeats`, `threads`."""
     from ..evaluation.benchmark import count_parts, measure_pipelines, to_json
 
-    sources: list[Path | str] = [texts, *pipelines]
     total = count_parts(len(pipelines), settings["repeats"])
-    with _measuring("Measuring", total, output, sources) as (content, progress):
+    with _measuring("Measuring", total, output, [texts, *pipelines]) as (content, progress):
         measured = measure_pipelines(
             pipelines,
             read,
@@ -175,14 +169,13 @@ def _measure_speed(
         size = f"{figures.documents:,} documents, {figures.words:,} words"
         engines = "".join(f", {name} in {engine}" for name, engine in figures.engines.items())
         typer.echo(f"{figures.pipeline}: {size}{engines}")
-    Console().print(_table(measured))
+    Console().print(_speed_table(measured))
 
 
 def _advise(pipeline: str, texts: list[str] | None) -> None:
-    """Print how to annotate fastest on this machine."""
     from ..encoders.batching.concurrency import default_threads
     from ..encoders.onnx.engine_choice import VARIABLE
-    from ..evaluation.advice import create_texts, find_fastest
+    from ..evaluation.benchmark import create_texts, find_fastest
 
     console = Console()
     with console.status("Trying") as status:
@@ -211,14 +204,12 @@ def _advise(pipeline: str, texts: list[str] | None) -> None:
 def _measure_robustness(
     pipeline: str, corpus: Path, code: Path | None, output: Path | None
 ) -> None:
-    """Score a pipeline on changed texts, and print and write the scores."""
     from ..evaluation.robustness import CHANGES, measure_robustness
     from ..formats.spacy_docs import read_docs
     from ..pipeline.pipeline_loading import load_pipeline
 
     nlp = load_pipeline(pipeline, code)
-    sources: list[Path | str] = [corpus, pipeline]
-    with _measuring("Scoring", len(CHANGES), output, sources) as (content, progress):
+    with _measuring("Scoring", len(CHANGES), output, [corpus, pipeline]) as (content, progress):
         measured = measure_robustness(nlp, read_docs(corpus, nlp.vocab), progress=progress)
         content.update(corpus=corpus.parent.name, rows=[asdict(row) for row in measured])
     names = ["precision", "recall", "F1"]
@@ -238,7 +229,6 @@ def _measure_corpora(
     code: Path | None,
     output: Path | None,
 ) -> None:
-    """Score a pipeline on the corpora of a folder, and print and write the scores."""
     from ..evaluation.cross_corpus import find_corpora, measure_corpora, parse_label_maps
     from ..pipeline.pipeline_loading import load_pipeline
 
@@ -282,7 +272,7 @@ def _measuring(
             partial.write_text(json.dumps(content, indent=2), encoding="utf8")
 
 
-def _table(measured: list[PipelineFigures]) -> Table:
+def _speed_table(measured: list[PipelineFigures]) -> Table:
     from ..evaluation.benchmark import MEASURES
 
     names = _short_names([figures.pipeline for figures in measured])
@@ -317,3 +307,96 @@ def _format(measure: Measure, figures: PipelineFigures) -> str:
     digits = 0 if numbers[0] >= 1000 else 1 if numbers[0] >= 10 else 2
     middle, *ends = (f"{number:,.{digits}f}" for number in numbers)
     return f"{middle} ({ends[0]} to {ends[1]})" if ends else middle
+
+
+def scores(
+    pipeline: Path = typer.Argument(help="Directory of the pipeline that was evaluated."),
+    metrics: Path = typer.Argument(help="JSON file that `spacy evaluate --output` wrote."),
+) -> None:
+    """Say in words what `spacy evaluate` measured.
+
+    Its SPAN P, R and F, with --spans-key unseen, are of the mentions whose text is nowhere in the
+    training part.
+
+    Example: python -m spacy biomed scores compressed/mynotes metrics/mynotes.json
+    """
+    from ..evaluation.tasks import find_heads, read_scores
+    from ..packaging.described_pipeline import read_pipeline_config
+
+    heads = find_heads(read_pipeline_config(pipeline / "config.cfg"))
+    measured = read_scores(metrics, heads)
+    console = Console(highlight=False)
+    for head in heads:
+        title = Text(f"{head.name}: {head.kind.task_name}")
+        table = create_table([""], ["precision", "recall", "F1"], title)
+        for row, values in head.rows(measured):
+            cells = ("" if value is None else f"{100 * value:.2f}" for value in values)
+            table.add_row(Text(row), *cells)
+        console.print(table)
+    if any(name.startswith("spans_unseen_") for name in measured):
+        console.print(
+            "SPAN P, R and F, and SPANS (per type), of `spacy evaluate` are of the mentions that "
+            "were not seen in training",
+            soft_wrap=True,
+        )
+
+
+def errors(
+    pipeline: str = typer.Argument(help="Pipeline that finds mentions: directory or package."),
+    corpus: Path = typer.Argument(help=".spacy file with gold mentions."),
+    output: Path = typer.Argument(help="HTML page to write."),
+    other: str = typer.Option(None, help="A second pipeline to compare with the first."),
+    spans_key: str = typer.Option(None, help="Span group of the mentions; else entities."),
+    no_text: bool = typer.Option(False, "--no-text", help="Write no sentences and no mentions."),
+    most: int = typer.Option(1000, min=0, help="Sentences with errors to show."),
+) -> None:
+    """Show the errors of a pipeline on a page: what it confuses, misses and finds wrongly.
+
+    The page needs no network. Unless --no-text is given, it has sentences of the corpus, so keep it
+    where the corpus may be kept. Each sentence has the gold above what was found.
+
+    Example: python -m spacy biomed errors training/ncbi_disease/model-best
+    corpus/ncbi_disease/test.spacy errors.html
+    """
+    from ..evaluation.error_analysis import ErrorAnalysis
+    from ..files.output_places import check_output
+    from ..files.outputs import replace_text
+    from ..pipeline.pipeline_loading import load_pipeline
+    from ..training.corpus import read_docs
+
+    names = [pipeline, *([] if other is None else [other])]
+    check_output(output, [corpus, *names])  # before the work
+    pipelines = [load_pipeline(name) for name in names]
+    gold = list(read_docs(corpus, pipelines[0].vocab))
+    analysis = ErrorAnalysis(_distinguish(names), pipelines[0].lang or "", most)
+    found = [nlp.pipe(doc.text for doc in gold) for nlp in pipelines]
+    for reference, *predicted in zip(gold, *found, strict=True):
+        analysis.add(reference, predicted, spans_key)
+    first, *others = analysis.systems
+    if not first.tallies:
+        layer = "entities" if spans_key is None else f"the span group {spans_key}"
+        raise BiomedError(f"{corpus}: no document there has annotated {layer}; see --spans-key")
+    test = ""
+    if others:
+        with importing_extra("the paired test needs scipy"):
+            from ..studies.paired_tests import compare_tallies
+
+            result = compare_tallies([others[0].tallies], [first.tallies], "f")
+        if result is not None:
+            test = (
+                f"F1 of the second minus the first: {100 * result.difference:+.2f} points (95% "
+                f"interval {100 * result.low:+.2f} to {100 * result.high:+.2f}, p = "
+                f"{result.p_value:.3f} over {result.documents:,} documents)"
+            )
+    title = f"Errors on {corpus.parent.name}/{corpus.stem}"
+    replace_text(output, analysis.render(title, with_text=not no_text, test=test), [corpus, *names])
+    for system in analysis.systems:
+        count = sum(system.kinds.values())
+        typer.echo(f"{system.name}: F1 {100 * system.scores.overall.fscore:.2f}, {count:,} errors")
+    typer.echo("\n".join(filter(None, [test, f"✔ Wrote {output}"])))
+
+
+def _distinguish(names: list[str]) -> list[str]:
+    """Short names of pipelines that differ."""
+    short = [Path(name).name for name in names]
+    return short if len({*short}) == len(short) else [f"{n}: {s}" for n, s in enumerate(names, 1)]

@@ -1,0 +1,166 @@
+"""Copies of a pipeline: with calibrated probabilities, or with codes for its entities."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, cast
+
+import srsly
+from spacy.language import Language
+from spacy.training import Example
+
+from ..errors import BiomedError, list_choices, quote
+from ..files.output_places import MARKER, check_replaceable
+from ..pipeline.checksums import TRAINABLE, replacing_pipeline
+from ..pipeline.encoder_head import CalibratedHead
+from ..pipeline.linking.component import FACTORY, BiomedLinker
+from ..pipeline.ner.calibrating import Calibration, calibrate
+from ..pipeline.ner.component import RecallMeasure, RecallTarget
+from ..pipeline.pipeline_loading import load_pipeline
+from ..pipeline.saved_words import remove_words
+from ..training.corpus import Corpus_v1
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+CALIBRATED_BY, LINKED_BY = "spacy biomed calibrate", "spacy biomed terminology link"
+
+
+@contextmanager
+def _copying(
+    nlp: Language, output: Path, made_by: str, sources: Sequence[Path | str]
+) -> Iterator[Path]:
+    """Yield the folder of a copy, to be changed; it has neither words nor a form for training."""
+    with replacing_pipeline(output, made_by, sources) as partial:
+        left_out = shutil.ignore_patterns(MARKER, TRAINABLE)
+        shutil.copytree(nlp.path, partial, dirs_exist_ok=True, ignore=left_out)
+        yield partial
+        remove_words(nlp, partial)
+
+
+class RecallOptions(TypedDict, total=False):
+    """The arguments of `calibrate` that say how many mentions are to be found."""
+
+    target_recall: RecallTarget
+    recall_measure: RecallMeasure | None
+    unseen_share: float | None
+
+
+def calibrate_pipeline(
+    pipeline: str,
+    output: Path,
+    *,
+    dev: Path,
+    **recall: Unpack[RecallOptions],
+) -> dict[str, Calibration]:
+    """Write a copy of a pipeline, calibrated on a corpus; everything else stays as it is.
+
+    Args:
+        pipeline: directory or installed package, with any encoder.
+        output: directory to write; replaced if it is there.
+        dev: .spacy file that the pipeline was not trained on.
+        recall: target_recall, recall_measure, unseen_share, as for `calibrate`.
+
+    Returns:
+        what was fitted, by the name of the component.
+
+    Raises:
+        BiomedError: if the pipeline or the corpus cannot be read, if nothing that is calibrated is
+            found in the corpus, or for any reason of `calibrate`. Nothing is written then.
+    """
+    sources: list[Path | str] = [pipeline, dev]
+    check_replaceable(output, CALIBRATED_BY, sources)
+    nlp = load_pipeline(pipeline)
+    with _copying(nlp, output, CALIBRATED_BY, sources) as partial:
+        examples = list(Corpus_v1(dev)(nlp))
+        report = write_calibration(nlp, partial, examples, **recall)
+        if not any(one.predictions or one.recalls for one in report.values()):
+            raise BiomedError(
+                f"{dev}: has nothing that a biomed_ner or a biomed_assertion of {pipeline} finds "
+                f"(its components are {', '.join(nlp.pipe_names)}); give a corpus with what it "
+                "finds"
+            )
+    return report
+
+
+def write_calibration(
+    nlp: Language,
+    path: Path,
+    examples: Sequence[Example],
+    **recall: Unpack[RecallOptions],
+) -> dict[str, Calibration]:
+    """Calibrate a pipeline, and write what was fitted to the pipeline's directory.
+
+    Args:
+        examples, recall: as for `calibrate`.
+    """
+    report = calibrate(nlp, examples, **recall)
+    for name in report:
+        srsly.write_json(path / name / "cfg", cast(CalibratedHead, nlp.get_pipe(name)).cfg)
+    return report
+
+
+def link_pipeline(
+    pipeline: str,
+    output: Path,
+    terminologies: Mapping[str, Path],
+    labels: Mapping[str, str],
+    *,
+    train: Sequence[Path] = (),
+    spans_key: str | None = None,
+    threshold: float = 0.5,
+    beside: bool = False,
+) -> None:
+    """Write a copy of a pipeline with a `biomed_linker`; everything else stays as it is.
+
+    Args:
+        pipeline: directory or installed package.
+        output: directory to write; replaced if it is there.
+        terminologies, labels, spans_key, threshold: settings of `BiomedLinker`.
+        train: .spacy files with `ent.kb_id_`, to train and calibrate the linker.
+        beside: leave the terminologies where they are, rather than copy them into the pipeline.
+
+    Raises:
+        BiomedError: if the pipeline has a linker, or something cannot be read. Nothing is written.
+    """
+    sources: list[Path | str] = [pipeline, *terminologies.values(), *train]
+    check_replaceable(output, LINKED_BY, sources)
+    nlp = load_pipeline(pipeline)
+    if FACTORY in nlp.pipe_factories.values():
+        raise BiomedError(f"{pipeline}: has a {FACTORY}; give the pipeline without it")
+    _check_labels(nlp, labels)
+    paths = {name: str(path.resolve()) for name, path in terminologies.items()}
+    settings = {
+        "terminologies": paths if beside else {},
+        "labels": dict(labels),
+        "spans_key": spans_key,
+        "threshold": threshold,
+    }
+    linker = cast(BiomedLinker, nlp.add_pipe(FACTORY, config=settings))
+    if not beside:
+        for name, path in paths.items():
+            linker.add_terminology(name, path)
+    linker.open()
+    if train:
+        linker.initialize(lambda: (one for path in train for one in Corpus_v1(path)(nlp)))
+        if not linker.is_trained:
+            raise BiomedError(
+                f"{', '.join(map(str, train))}: no entity of {', '.join(labels)} has an "
+                "identifier; `python -m spacy biomed convert` keeps those of --identifier"
+            )
+    with _copying(nlp, output, LINKED_BY, sources) as partial:
+        linker.to_disk(partial / FACTORY)
+        nlp.config.to_disk(partial / "config.cfg")
+        srsly.write_json(partial / "meta.json", nlp.meta)
+
+
+def _check_labels(nlp: Language, labels: Mapping[str, str]) -> None:
+    """Refuse a label that no component finds, if the components say which they find."""
+    found = {label for _, pipe in nlp.pipeline for label in getattr(pipe, "labels", ())}
+    for label in labels:
+        if found and label not in {*found, "*"}:
+            raise BiomedError(f"--terminology {quote(label)}: {list_choices(label, sorted(found))}")

@@ -24,7 +24,8 @@ _BASES = "[ACGT]+"
 _CHANGE = rf"\s?{_BASES}{_BECOMES}{_BASES}"
 _LETTER = "[ACDEFGHIKLMNPQRSTVWY]"
 _CODE = (
-    "(?:Ala|Arg|Asn|Asp|Cys|Gln|Glu|Gly|His|Ile|Leu|Lys|Met|Phe|Pro|Ser|Thr|Trp|Tyr|Val|Ter|Sec)"
+    "(?:Ala|Arg|Asn|Asp|Cys|Gln|Glu|Gly|His|Ile|Leu|Lys|Met|Phe|Pro|Ser|Thr|Trp|Tyr|Val|Sec"
+    "|Ter|Stop)"
 )
 _RESIDUE = f"(?:{_CODE}|{_LETTER})"
 _PROTEIN = (
@@ -39,6 +40,7 @@ _FORMS = (
     rf"(?i:[cgmnr]\.\s?\(?{_PLACE}(?:_{_PLACE})?\)?"
     rf"(?:\s?[ACGTU]+{_BECOMES}[ACGTU]+|(?:delins|del|dup|ins|inv)"
     r"(?:\([ACGT]+\)(?:\(?\d+\)?)?|[ACGTU]*\d*)))",
+    r"[cgm]\.\s?[ACGT]\d+[ACGT]",
     # HGVS, proteins: p.Val600Glu, p.V600E, p.(Arg97Profs*23), p.Gly12_Gly13insAsp
     rf"(?i:p\.\s?(?:\({_PROTEIN}\)|\[{_PROTEIN}\]|{_PROTEIN}))",
     # Older names of proteins: Val158Met, VAL158MET, Arg506Ter
@@ -50,11 +52,15 @@ _FORMS = (
     rf"{_SIGN}?\d{{2,}}(?:{_SIGN}\d+)?{_CHANGE}|[ACGT]\d{{2,}}{_BECOMES}[ACGT]",
     rf"[ACGT](?:\({_SIGN}\d{{2,5}}\)|{_SIGN}\d{{2,5}})[ACGT]",
     rf"IVS\s?\d+,?\s?\(?{_SIGN}\s?\d+\)?(?:{_CHANGE}|\s?(?:del|ins|dup)\s?{_BASES})",
-    # 35delG, 2238-9del AG, 76_78del, delF508, F508del
-    rf"\d+(?:[-_]\d+)?(?:del|ins|dup)\s?{_BASES}|\d+_\d+(?:delins|del|ins|dup)\d*",
-    rf"(?:\u0394|[dD]elta|del){_LETTER}\d{{3,4}}|{_LETTER}\d{{2,4}}del",
+    # 35delG, 35 delG, 2238-9del AG, 76_78del, 657del5, delF508, F508del, Y329fs
+    rf"\d+(?:[-_]\d+)?(?:(?:del|ins|dup)\s?|\s(?:del|ins|dup)){_BASES}",
+    r"(?:\d+_\d+(?:delins|del|ins|dup)|\d{2,}(?:del|ins|dup)\d)\d*",
+    rf"(?:\u0394|[dD]elta|del){_LETTER}\d{{3,4}}|{_LETTER}\d{{2,4}}(?:del|fs)",
 )
-_VARIANT = re.compile(rf"(?<![\w.+/\u2013\u2212-])(?<!\d,)(?:{'|'.join(_FORMS)})(?!\w)")
+# A form that begins with a letter may follow a sign: c.665C>T/p.Ala222Val, MTHFR-rs1801133.
+_VARIANT = re.compile(
+    rf"(?<![\w.])(?<!\d,)(?:(?<![-+/\u2013\u2212])|(?=[A-Za-z\u0394]))(?:{'|'.join(_FORMS)})(?!\w)"
+)
 
 
 class BiomedVariants(Described, Pipe):

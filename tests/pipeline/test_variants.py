@@ -29,11 +29,17 @@ TOKENIZER = "spacy_biomed.Tokenizer.v1"
         *("Val 158 Met", "Arg506 to Gln", "Ser551->Thr", "158 Val/Met", "-616C/G", "+3100 T/G"),
         *("\u2212308G>A", "1691 G>A", "G1691->A", "C(-260)T", "G-308A", "3120+1G>A"),
         *("IVS8 -2A>G", "IVS10+1G>A", "35delG", "5382insC", "2238-9del AG", "76_78del"),
-        *("delF508", "\u0394F508", "F508del"),
+        *("delF508", "\u0394F508", "F508del", "35 delG", "657del5", "Y329fs", "Glu873Stop"),
+        *("p.E947stop", "c.G1714C"),
     ],
 )
 def test_a_nomenclature_is_found_with_its_borders(variant):
     assert find(f"A carrier of {variant}, aged 40.") == [(variant, "VARIANT")]
+
+
+def test_variants_may_be_joined_with_each_other_and_with_genes():
+    found = find("MTHFR-rs1801133 is c.665C>T/p.Ala222Val, and FOXP3 -924 A/G")
+    assert [text for text, _ in found] == ["rs1801133", "c.665C>T", "p.Ala222Val", "-924 A/G"]
 
 
 def test_a_reference_sequence_is_not_part_of_the_variant():
@@ -45,7 +51,16 @@ def test_a_reference_sequence_is_not_part_of_the_variant():
     [
         *("Ser473/Thr308", "Ser 473 and Thr 308", "Ser 473 Thr 308", "T47D cells", "Figure S10A"),
         *("a 5 C/T scan", "p. 12", "p.m. 5", "c. 1990 A", "his 30 met the", "rs 5", "H1N1"),
-        *("group C. 12 del", "1,200 A/G", "12.5 G/A", "2-3 A/C", "Met 5 days", "pro 12 his"),
+        *(
+            "group C. 12 del",
+            "1,200 A/G",
+            "12.5 G/A",
+            "2-3 A/C",
+            "12/13 G/A",
+            "Met 5 days",
+            "pro 12 his",
+            "12 del C",
+        ),
     ],
 )
 def test_what_only_resembles_a_nomenclature_is_not_found(text):

@@ -17,8 +17,8 @@ from .shards import BulkSettings, ShardAnnotator, ShardWork, explain_failure
 # Times that a shard is begun, if the process that annotates it dies.
 ATTEMPTS = 3
 
-# Yields the finished shards of a list, in any order; called with what is to be done, the shards by
-# number, ascending, and a function to be called after each shard with its rows and words.
+# Yields the finished shards of a list, in any order. It takes what is to be done, the shards by
+# number, ascending, and a function that is called after each shard with its rows and words.
 Engine = Callable[
     [ShardWork, list[tuple[int, Shard]], Callable[[int, int], None]],
     Generator[FinishedShard, None, None],

@@ -44,9 +44,9 @@ def open_binary(path: Path, mode: Literal["rb", "wb"], ending: str) -> BinaryIO:
         ending: `.gz`, `.xz` or `.zst`; any other ending means no compression.
 
     Raises:
-        BiomedError: if pyarrow is missing for `.zst`; while reading, if the content so far is more
-            than `max_ratio()` times as large as the part of the file that was read, and more than
-            4 MiB.
+        BiomedError: if pyarrow is missing for `.zst`. While reading: if the content so far has
+            more than 4 MiB, and is more than `max_ratio()` times as large as what was read of the
+            file.
     """
     if ending not in COMPRESSED_ENDINGS:
         return path.open(mode)

@@ -140,7 +140,7 @@ class Packing(Section):
 
 
 class Masking(Section):
-    """[masking]: the choice of word pieces to predict; see `masking.py`."""
+    """[masking]: the choice of word pieces to predict; see `batches.Masking`."""
 
     probability: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.15
     whole_words: bool = False

@@ -41,8 +41,8 @@ _IS_ERROR = "ISERROR"
 _TEXTS = ("title_localized", "abstract_localized", "description_localized", "claims_localized")
 # Lists of codes of the international and the cooperative classification.
 _CODES = ("ipc", "cpc")
-# Those that Carrino et al. 2022 accept ("Pre-trained Biomedical Language Models for Clinical NLP in
-# Spanish", section 2).
+# The codes that Carrino et al. 2022 accept ("Pre-trained Biomedical Language Models for Clinical
+# NLP in Spanish", section 2).
 MEDICAL_CODES = ("A61B", "A61C", "A61F", "A61H", "A61K", "A61L", "A61M", "A61P")
 
 

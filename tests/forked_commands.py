@@ -132,6 +132,8 @@ def save_time() -> None:
     from spacy.cli import _util
     from srsly.msgpack import msgpack_encoders
 
+    import spacy_biomed.encoders.batching.encoded  # noqa: F401  # registers an encoder
+
     for owner, name in (
         (typer.testing, "_get_command"),
         (_util, "get_command"),

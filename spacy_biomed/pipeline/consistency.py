@@ -10,6 +10,7 @@ from typing import NamedTuple
 from spacy.attrs import ORTH
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
+from spacy.util import filter_spans
 
 from ..annotations.abbreviations import abbreviate_binomial, find_abbreviations
 from ..normalization import get_text
@@ -17,7 +18,6 @@ from .described import Described
 from .encoder_head import check_share
 from .factories import register_factory
 from .mention_layer import (
-    add_mentions,
     covered_tokens,
     get_confidence,
     install_extensions,
@@ -109,8 +109,8 @@ class BiomedConsistency(Described, Pipe):
             return doc
         words = _Words(doc)
         agreed = _agree(spans, words)
-        agreed = add_mentions(agreed, list(_defined(doc, agreed, words)))
-        agreed = add_mentions(agreed, list(self._repeated(agreed, words)))
+        agreed = _follow(agreed, list(_defined(doc, agreed, words)))
+        agreed = _follow(agreed, list(self._repeated(agreed, words)))
         if agreed != spans:
             write_mentions(doc, self._spans_key, sorted(agreed))
         return doc
@@ -213,3 +213,22 @@ def _defined(doc: Doc, spans: list[Span], words: _Words) -> Iterator[Span]:
         if short is not None:
             for start in words.find(short):
                 yield _label(doc, start, start + len(short), meaning)
+
+
+def _follow(spans: list[Span], added: list[Span]) -> list[Span]:
+    """Add mentions in place of those inside them. One that touches a longer mention is left out."""
+    if not added:
+        return spans
+    holders: dict[int, list[Span]] = defaultdict(list)  # mentions of a group may overlap
+    for span in spans:
+        for token in range(span.start, span.end):
+            holders[token].append(span)
+    kept = []
+    for one in added:
+        touched = [span for token in range(one.start, one.end) for span in holders.get(token, ())]
+        if all(one.start <= span.start and span.end <= one.end for span in touched):
+            kept.append(one)
+    kept = filter_spans(kept)
+    covered = covered_tokens(kept)
+    others = [span for span in spans if covered.isdisjoint(range(span.start, span.end))]
+    return [*others, *kept]

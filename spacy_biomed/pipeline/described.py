@@ -44,7 +44,8 @@ class Described:
             not in the model card.
         usage_line: what `usage` returns, if it does not depend on the settings.
         languages: the languages that it has rules for; empty for a component without such rules.
-        needed_label: label of the corpora for which templates have it; "" for all corpora.
+        needed_label: label without which it does nothing. Templates leave the component out for
+            corpora that lack the label; "" for none.
         reads_words: whether it looks up words of the training texts in the vocabulary. They are
             not saved with a pipeline if no component does (`saved_words`).
     """

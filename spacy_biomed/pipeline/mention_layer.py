@@ -10,7 +10,6 @@ import numpy as np
 from spacy.attrs import ENT_IOB
 from spacy.language import Language
 from spacy.tokens import Doc, Span, SpanGroup
-from spacy.util import filter_spans
 from thinc.types import Ints1d
 
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
@@ -89,30 +88,14 @@ def list_mentions(doc: Doc, spans_key: str | None) -> list[Span]:
 
 
 def write_mentions(doc: Doc, spans_key: str | None, spans: Sequence[Span]) -> None:
-    """Write mentions to `doc.ents` or a span group, and the group's scores if all have one."""
+    """Write mentions to `doc.ents` or a span group, and the group's scores if any has one."""
     if spans_key is None:
         doc.set_ents(list(spans))
         return
     doc.spans[spans_key] = list(spans)
     scores = [get_confidence(span) for span in spans]
-    if None not in scores:
+    if any(score is not None for score in scores):
         doc.spans[spans_key].attrs["scores"] = scores
-
-
-def add_mentions(spans: list[Span], added: list[Span]) -> list[Span]:
-    """Add mentions in place of those inside them. One that touches a longer mention is left out."""
-    if not added:
-        return spans
-    holder = {token: span for span in spans for token in range(span.start, span.end)}
-    kept = []
-    for one in added:
-        touched = [holder[token] for token in range(one.start, one.end) if token in holder]
-        if all(one.start <= span.start and span.end <= one.end for span in touched):
-            kept.append(one)
-    kept = filter_spans(kept)
-    covered = covered_tokens(kept)
-    others = [span for span in spans if covered.isdisjoint(range(span.start, span.end))]
-    return [*others, *kept]
 
 
 def covered_tokens(spans: list[Span]) -> set[int]:

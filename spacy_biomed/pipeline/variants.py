@@ -6,12 +6,12 @@ import re
 
 from spacy.language import Language
 from spacy.pipeline import Pipe
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 
 from ..normalization import get_text
 from .described import Described
 from .factories import register_factory
-from .mention_layer import add_mentions, list_finders, list_mentions, write_mentions
+from .mention_layer import covered_tokens, list_finders, list_mentions, write_mentions
 
 FACTORY = "biomed_variants"
 LABEL = "VARIANT"
@@ -34,8 +34,8 @@ _PROTEIN = (
 )
 # What names nothing but a variant.
 _FORMS = (
-    # dbSNP: rs1801133
-    r"(?i:rs)\s?\d{3,}",
+    # dbSNP: rs1801133; not Rs 500, which are rupees
+    r"(?i:rs)\d{3,}|rs\s\d{5,}",
     # HGVS, DNA and RNA: c.1799T>A, c.76_78del, g.140453136A>T, c.88+2T>G, m.8993T>G
     rf"(?i:[cgmnr]\.\s?\(?{_PLACE}(?:_{_PLACE})?\)?"
     rf"(?:\s?[ACGTU]+{_BECOMES}[ACGTU]+|(?:delins|del|dup|ins|inv)"
@@ -117,14 +117,23 @@ class BiomedVariants(Described, Pipe):
             if (span := doc.char_span(*match.span(), label=self._label)) is not None
         ]
         if found and self._is_wanted():
-            tokens = {token for span in found for token in range(span.start, span.end)}
-            others = [
-                span
-                for span in list_mentions(doc, self._spans_key)
-                if span.label_ != self._label or tokens.isdisjoint(range(span.start, span.end))
-            ]
-            write_mentions(doc, self._spans_key, sorted(add_mentions(others, found)))
+            mentions = list_mentions(doc, self._spans_key)
+            write_mentions(doc, self._spans_key, self._unite(mentions, found))
         return doc
+
+    def _unite(self, mentions: list[Span], found: list[Span]) -> list[Span]:
+        """The mentions and the found spans together; see the class."""
+        holder = {token: span for span in found for token in range(span.start, span.end)}
+
+        def is_within(mention: Span) -> bool:
+            return mention.start in holder and mention.end <= holder[mention.start].end
+
+        stay = [one for one in mentions if one.label_ != self._label and not is_within(one)]
+        blocked = covered_tokens(stay)
+        added = [span for span in found if blocked.isdisjoint(range(span.start, span.end))]
+        covered = covered_tokens(added)
+        others = [one for one in mentions if covered.isdisjoint(range(one.start, one.end))]
+        return sorted([*others, *added])
 
     def _is_wanted(self) -> bool:
         if self._nlp is None:

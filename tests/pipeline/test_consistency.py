@@ -144,3 +144,13 @@ def test_the_component_is_saved_with_its_settings(nlp, tmp_path):
     loaded = spacy.load(tmp_path / "pipeline")
     assert loaded.config["components"]["biomed_consistency"]["least_share"] == 0.5
     assert loaded.to_bytes() == nlp.to_bytes()
+
+
+def test_an_overlapping_mention_of_a_group_is_not_lost(nlp):
+    consistency = nlp.add_pipe("biomed_consistency", config={"spans_key": "all"})
+    doc = nlp.make_doc("An ischemic attack (IA). The IA unit.")
+    places = [(1, 3, "DISEASE"), (8, 10, "PLACE"), (8, 9, "GENE")]
+    doc.spans["all"] = [Span(doc, start, end, label=label) for start, end, label in places]
+    found = [(span.text, span.label_) for span in consistency(doc).spans["all"]]
+    assert ("IA unit", "PLACE") in found
+    assert found[:2] == [("ischemic attack", "DISEASE"), ("IA", "DISEASE")]

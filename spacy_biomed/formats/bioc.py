@@ -19,14 +19,13 @@ from .documents import (
     Mention,
     Offsets,
     Relation,
-    check_is_new,
     list_files,
     mention_names,
     parse_offset,
     read_text,
 )
 from .json_fields import get_covered, get_id, parse_json
-from .repairs import leaving_out, locate, read_if_sound
+from .repairs import is_new, leaving_out, locate, read_if_sound
 from .xml_elements import Element, read_xml
 
 # Key of the documents in exports of PubTator's service.
@@ -61,12 +60,12 @@ def read_bioc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
         BiomedError: if a file is not BioC, if two documents have one id, or if an annotation lacks
             a type, lies beyond its passage or reads differently.
     """
-    known: set[str] = set()
+    known: dict[str, int] = {}
     for file in list_files(Path(path), (".xml", ".json")):
         yield from _read_file(file, encoding, known)
 
 
-def _read_file(path: Path, encoding: str, known: set[str]) -> Iterator[Document]:
+def _read_file(path: Path, encoding: str, known: dict[str, int]) -> Iterator[Document]:
     if path.suffix.lower() == ".json":
         text = read_text(path, encoding).removeprefix("\ufeff")
         documents = _parse_json(text, path)
@@ -85,11 +84,10 @@ def _read_file(path: Path, encoding: str, known: set[str]) -> Iterator[Document]
                 with_lines = with_lines or _parse_json(text, path, with_lines=True)
                 part, document = with_lines[index], None
             document = document or create(part)
-            if get_id(part, "id"):
-                check_is_new(document, known)
             if not has_relations:
                 document.relations = None
-            yield document
+            if not get_id(part, "id") or is_new(document, known):
+                yield document
 
 
 def _parts(part: _Part, key: str, path: Path) -> list[_Part]:

@@ -366,20 +366,6 @@ def join_fragments(text: str, mention: Mention, where: str) -> Mention:
     return replace(mention, fragments=tuple(joined))
 
 
-def check_is_new(document: Document, known: set[str]) -> None:
-    """Check that no document before has the same id, and add the id to those that are known.
-
-    Raises:
-        BiomedError: if a document has the same id.
-    """
-    if document.id in known:
-        raise BiomedError(
-            f"{document.source}: there is a document {quote(document.id)} already; remove one, or "
-            "put all annotations of a text into one document"
-        )
-    known.add(document.id)
-
-
 def check_mention(
     text: str, mention: Mention, covered: str | None, where: str, *, any_case: bool = False
 ) -> None:

@@ -11,7 +11,6 @@ from .documents import (
     Document,
     Mention,
     Relation,
-    check_is_new,
     check_mention,
     list_files,
     number_lines,
@@ -19,7 +18,7 @@ from .documents import (
 )
 from .findings import AnnotatedShard
 from .registry import Format
-from .repairs import leaving_out, locate
+from .repairs import is_new, leaving_out, locate
 
 SUFFIXES = (".txt", ".pubtator", ".tsv")
 
@@ -46,7 +45,7 @@ def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
         BiomedError: if a line is of another kind or has another document's id, if two documents
             have one id, or a mention lies beyond the text or reads differently.
     """
-    known: set[str] = set()
+    known: dict[str, int] = {}
     for file in list_files(Path(path), SUFFIXES):
         parsed = parse_documents(number_lines(file, encoding), file)
         documents = [_finish(document, covered) for document, covered in parsed]
@@ -55,8 +54,8 @@ def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
             if not has_relations:
                 document.relations = None
             with leaving_out():
-                check_is_new(document, known)
-                yield document
+                if is_new(document, known):
+                    yield document
 
 
 def parse_documents(

@@ -122,6 +122,31 @@ def keep_sound(make: Callable[[Item], T], items: Iterable[Item]) -> Iterator[T]:
             yield make(item)
 
 
+def is_new(document: Document, known: dict[str, int]) -> bool:
+    """Whether no document before has the same id.
+
+    A copy with the same text and annotations is logged as left out. Without a log it is an error.
+
+    Args:
+        known: hashes of the documents before, by id; the document is added.
+
+    Raises:
+        BiomedError: if another document has the same id.
+    """
+    content = hash(repr(replace(document, source="", changes=[])))
+    if document.id not in known:
+        known[document.id] = content
+        return True
+    message = f"{document.source}: there is a document {quote(document.id)} already"
+    log = _current.get()
+    if log is None or known[document.id] != content:
+        raise BiomedError(
+            f"{message}; remove one, or put all annotations of a text into one document"
+        )
+    log.add(LEFT_OUT, f"{message}, with the same annotations")
+    return False
+
+
 def with_changes(documents: Iterable[Document]) -> Iterator[Document]:
     """Set `changes` of each document to what was logged while it was read.
 

@@ -284,3 +284,6 @@ def test_two_documents_with_one_id_are_refused(tmp_path, id):
     line = [number for number, text in enumerate(content.splitlines(), 1) if '"id": "7"' in text][1]
     with pytest.raises(BiomedError, match=f"c.json:{line - 1}: there is a document '7' already"):
         list(read_bioc(tmp_path))
+    with keeping_log("stop") as log:
+        assert [document.id for document in read_bioc(tmp_path)] == ["7"]
+    assert [(change.kind, change.line) for change in log.changes] == [("left out", line - 1)]

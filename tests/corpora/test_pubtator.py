@@ -1,4 +1,5 @@
 import re
+from contextlib import nullcontext
 
 import pytest
 
@@ -129,6 +130,17 @@ def test_two_documents_with_one_id_are_refused(tmp_path):
         ("left out", 6),
         ("left out", 1),
     ]
+
+
+def test_a_copy_of_a_document_is_read_once(tmp_path):
+    block = "7|t|Gout\n7|a|It hurts.\n7\t0\t4\tGout\tDisease\n\n"
+    for copy, message in ((block, None), (block.replace("Disease", "Sign"), "7' already; remove")):
+        (tmp_path / "a.pubtator").write_text(block + copy)
+        expected = pytest.raises(BiomedError, match=message) if message else nullcontext()
+        with expected, keeping_log("stop") as log:
+            (document,) = read_documents("pubtator", [tmp_path])
+            assert [mention.label for mention in document.mentions] == ["Disease"]
+            assert [(change.kind, change.line) for change in log.changes] == [("left out", 5)]
 
 
 def test_columns_behind_the_concept_are_kept(tmp_path):

@@ -1,5 +1,6 @@
 """A text that takes too long fails, and the others do not."""
 
+import sys
 import time
 from threading import Thread
 
@@ -95,3 +96,30 @@ def test_what_signals_did_before_they_do_again():
         assert signal.getsignal(signal.SIGALRM) is not before
     assert signal.getsignal(signal.SIGALRM) is before
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_limit_is_lifted_under_a_tracer():
+    def count():
+        sys.settrace(lambda *event: lambda *event: None)  # as debuggers and coverage do
+        try:
+            return list(limit_each(range(3), 60))
+        finally:
+            sys.settrace(None)
+
+    assert in_thread(count) == [0, 1, 2]
+
+
+def test_a_limit_that_comes_at_the_end_of_a_block_does_not_outlive_it():
+    def count():
+        late = 0
+        for extra in range(40):
+            start = time.perf_counter()
+            try:
+                with time_limit(0.01):
+                    while time.perf_counter() < start + 0.005 + extra * 5e-4:
+                        pass
+            except TookTooLong:
+                late += 1
+        return late
+
+    assert 0 < in_thread(count) < 40

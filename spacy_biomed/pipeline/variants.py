@@ -11,7 +11,13 @@ from spacy.tokens import Doc, Span
 from ..normalization import get_text
 from .described import Described
 from .factories import register_factory
-from .mention_layer import covered_tokens, list_finders, list_mentions, write_mentions
+from .mention_layer import (
+    covered_tokens,
+    get_confidence,
+    list_finders,
+    list_mentions,
+    write_mentions,
+)
 
 FACTORY = "biomed_variants"
 LABEL = "VARIANT"
@@ -47,11 +53,15 @@ _FORMS = (
     rf"(?i:{_CODE}-?\(?\d+\)?-?{_CODE})|{_CODE}\d+(?:X|\*|fs|del)",
     # Val 158 Met, Arg506 to Gln, Ser551->Thr; not the sites Ser 473 and Thr 308
     rf"{_CODE}[\s-]?\(?\d+\)?(?:\s?(?:{_ARROW}|/|to)\s?|[\s-])?{_CODE}(?![\s-]?\(?\d)",
-    rf"\d{{2,4}}\s?{_CODE}{_BECOMES}{_CODE}",
-    # Older names of DNA: -616C/G, 1691 G>A, G1691->A, C(-260)T, G-308A, IVS8 -2A>G
+    # 192Q/R, 232Thr
+    rf"\d{{2,4}}\s?{_CODE}{_BECOMES}{_CODE}|\d{{2,4}}(?:{_LETTER}/{_LETTER}|{_CODE})",
+    # Older names of DNA: -616C/G, 1691 G>A, G1691->A, C(-260)T, G-308A, -31T, IVS8 -2A>G
     rf"{_SIGN}?\d{{2,}}(?:{_SIGN}\d+)?{_CHANGE}|[ACGT]\d{{2,}}{_BECOMES}[ACGT]",
     rf"[ACGT](?:\({_SIGN}\d{{2,5}}\)|{_SIGN}\d{{2,5}})[ACGT]",
+    rf"(?<!\)){_SIGN}\d{{2,5}}\s?[ACGT]{{1,2}}(?!/)|{_SIGN}\d{{3,5}}\s?{_LETTER}/{_LETTER}",
     rf"IVS\s?\d+,?\s?\(?{_SIGN}\s?\d+\)?(?:{_CHANGE}|\s?(?:del|ins|dup)\s?{_BASES})",
+    # -120 bp duplication
+    rf"{_SIGN}?\d+[ -]?(?:bp|base[ -]pair|nucleotide)[ -](?:deletion|insertion|duplication)(?!/)",
     # 35delG, 35 delG, 2238-9del AG, 76_78del, 657del5, delF508, F508del, Y329fs
     rf"\d+(?:[-_]\d+)?(?:(?:del|ins|dup)\s?|\s(?:del|ins|dup)){_BASES}",
     r"(?:\d+_\d+(?:delins|del|ins|dup)|\d{2,}(?:del|ins|dup)\d)\d*",
@@ -61,6 +71,10 @@ _FORMS = (
 _VARIANT = re.compile(
     rf"(?<![\w.])(?<!\d,)(?:(?<![-+/\u2013\u2212])|(?=[A-Za-z\u0394]))(?:{'|'.join(_FORMS)})(?!\w)"
 )
+# The residues of a person or an allele, without a place: Gln/Arg, ArgArg, the Gln allele. BioRED
+# annotates few of them.
+_GENOTYPE = re.compile(rf"{_CODE}(?:\s?/?\s?{_CODE})?")
+_LEAST_CONFIDENCE = 0.75
 
 
 class BiomedVariants(Described, Pipe):
@@ -70,7 +84,8 @@ class BiomedVariants(Described, Pipe):
     has such a form becomes a mention, in place of mentions within it and of variants that reach
     beyond it ("c.1052delA deletion"). Where a mention of another label reaches beyond it, that one
     stays. Short forms such as V600E are not searched for, since cell lines (T47D) and devices have
-    them too: that is for a trained component.
+    them too: that is for a trained component. Genotypes without a place (Gln/Arg) stay
+    only if a component is sure of them.
 
     If the components before it find entities, and none of them has the label, it does nothing.
 
@@ -116,10 +131,17 @@ class BiomedVariants(Described, Pipe):
             for match in _VARIANT.finditer(get_text(doc))
             if (span := doc.char_span(*match.span(), label=self._label)) is not None
         ]
-        if found and self._is_wanted():
-            mentions = list_mentions(doc, self._spans_key)
-            write_mentions(doc, self._spans_key, self._unite(mentions, found))
+        mentions = list_mentions(doc, self._spans_key)
+        kept = [one for one in mentions if not self._is_doubtful(one)]
+        if (found or len(kept) < len(mentions)) and self._is_wanted():
+            write_mentions(doc, self._spans_key, self._unite(kept, found))
         return doc
+
+    def _is_doubtful(self, mention: Span) -> bool:
+        if mention.label_ != self._label or not _GENOTYPE.fullmatch(mention.text):
+            return False
+        confidence = get_confidence(mention)
+        return confidence is not None and confidence < _LEAST_CONFIDENCE
 
     def _unite(self, mentions: list[Span], found: list[Span]) -> list[Span]:
         """The mentions and the found spans together; see the class."""

@@ -2,6 +2,8 @@ import pytest
 import spacy
 from spacy.tokens import Span
 
+from spacy_biomed.pipeline.mention_layer import install_extensions
+
 
 def find(text, *rules, **settings):
     """The texts and labels of what is found after a ruler with patterns."""
@@ -30,7 +32,8 @@ TOKENIZER = "spacy_biomed.Tokenizer.v1"
         *("-616C/G", "+3100 T/G", "\u2212308G>A", "1691 G>A", "G1691->A", "C(-260)T", "G-308A"),
         *("3120+1G>A", "IVS8 -2A>G", "IVS10+1G>A", "35delG", "5382insC", "2238-9del AG"),
         *("76_78del", "delF508", "\u0394F508", "F508del", "35 delG", "657del5", "Y329fs"),
-        *("Glu873Stop", "p.E947stop", "c.G1714C"),
+        *("Glu873Stop", "p.E947stop", "c.G1714C", "192Q/R", "55M/L", "232Thr", "-1240 L/S"),
+        *("-31T", "\u2212511 CC", "-120 bp duplication", "2-bp deletion", "6 base-pair insertion"),
     ],
 )
 def test_a_nomenclature_is_found_with_its_borders(variant):
@@ -52,7 +55,8 @@ def test_a_reference_sequence_is_not_part_of_the_variant():
         *("Ser473/Thr308", "Ser 473 and Thr 308", "Ser 473 Thr 308", "T47D cells", "Figure S10A"),
         *("a 5 C/T scan", "p. 12", "p.m. 5", "Rs 50000", "c. 1990 A", "his 30 met the", "rs 5"),
         *("H1N1", "group C. 12 del", "1,200 A/G", "12.5 G/A", "2-3 A/C", "12/13 G/A", "Met 5 days"),
-        *("pro 12 his", "12 del C"),
+        *("pro 12 his", "12 del C", "680 U/L", "12 C/D", "Arg1", "a (T)-16T library", "-31 Tests"),
+        *("2 bp insertion/deletion", "a 5 bp insert", "-5 C"),
     ],
 )
 def test_what_only_resembles_a_nomenclature_is_not_found(text):
@@ -77,6 +81,24 @@ def test_a_variant_stays_where_its_form_meets_a_longer_mention():
     doc.spans["all"] = [Span(doc, 0, 3, label="VARIANT"), Span(doc, 3, 6, label="GENE")]
     before = [(span.text, span.label_) for span in doc.spans["all"]]
     assert [(span.text, span.label_) for span in variants(doc).spans["all"]] == before
+
+
+@pytest.mark.parametrize(
+    ("text", "confidence", "stays"),
+    [
+        *(("Gln/Arg", 0.5, False), ("Gln/Arg", 0.9, True), ("Gln/Arg", None, True)),
+        *(("ArgArg", 0.5, False), ("Gln", 0.5, False), ("Gln192Arg", 0.5, True)),
+        *(("G/A", 0.5, True), ("Arg/Argon", 0.5, True)),
+    ],
+)
+def test_a_doubtful_genotype_without_a_place_does_not_stay(text, confidence, stays):
+    nlp = spacy.blank("en")
+    component = nlp.add_pipe("biomed_variants")
+    doc = spacy.tokens.Doc(nlp.vocab, words=["the", text, "genotype"])
+    doc.ents = [Span(doc, 1, 2, "VARIANT")]
+    install_extensions()
+    doc.ents[0]._.confidence = confidence
+    assert [ent.text for ent in component(doc).ents] == ([text] if stays else [])
 
 
 def test_it_is_idle_where_nobody_finds_variants():

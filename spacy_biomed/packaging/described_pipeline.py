@@ -188,9 +188,8 @@ def _describe_origin(
         encoder_name = Path(encoder_name).name
     earlier = _read_earlier(config)
     corpora = description.get("corpora") or [description]
-    stated = dict.fromkeys(corpus.get("licence") or "not stated" for corpus in corpora)
-    licences = [f"{'corpora' if len(corpora) > 1 else 'corpus'}: {', '.join(stated)}"]
     sources = [_describe_corpus(corpus) for corpus in corpora]
+    licences = []
     if encoder is None:
         sources.append({"name": f"encoder: {Path(encoder_name).name}"})
     else:
@@ -201,7 +200,11 @@ def _describe_origin(
     for source in earlier.get("sources", ()):
         if source["name"] not in {known["name"] for known in sources}:
             sources.append(source)
-    licences.append(earlier.get("license", ""))
+    used = [one for one in sources if not one["name"].startswith("encoder: ")]
+    stated = dict.fromkeys(one.get("license") or "not stated" for one in used)
+    licences.insert(0, f"{'corpora' if len(used) > 1 else 'corpus'}: {', '.join(stated)}")
+    if "spacy_biomed" not in earlier:  # else its sources have them
+        licences.append(earlier.get("license", ""))
     training = {
         "corpus": description["name"],
         "documents": {part: counts["documents"] for part, counts in description["parts"].items()},
@@ -213,7 +216,7 @@ def _describe_origin(
         training["continues"] = earlier["name"]
     return {
         "sources": sources,
-        "license": "; ".join(dict.fromkeys(filter(None, licences))),
+        "license": "; ".join(filter(None, licences)),
         "spacy_biomed": training,
     }
 

@@ -432,6 +432,7 @@ def test_a_pipeline_that_goes_on_from_another_names_what_that_was_made_of(parts,
     nlp.meta.update(
         name="first",
         license="corpus: CC0",
+        spacy_biomed={"corpus": "ncbi_disease"},
         sources=[{"name": "NCBI Disease", "url": "https://example.org", "license": "CC0"}],
     )
     nlp.to_disk(tmp_path / "first")
@@ -440,7 +441,7 @@ def test_a_pipeline_that_goes_on_from_another_names_what_that_was_made_of(parts,
     meta, card = describe(parts, tmp_path / "second")
     names = [one["name"] for one in meta["sources"]]
     assert names[0] == "mine" and names[-1] == "NCBI Disease"
-    assert meta["license"] == "corpus: CC BY 4.0; encoder: Apache-2.0; corpus: CC0"
+    assert meta["license"] == "corpora: CC BY 4.0, CC0; encoder: Apache-2.0"
     assert "| NCBI Disease | CC0 | https://example.org |" in card
     assert "| Continues from | en_first |" in card
 

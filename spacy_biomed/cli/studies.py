@@ -76,6 +76,8 @@ def run(
     --allow-missing
     """
     with importing_extra("training needs PyTorch"):
+        from torch import cuda
+
         from ..pipeline.pipeline_loading import use_gpu
         from ..studies.planning import plan_study
         from ..studies.study_config import find_study, read_study
@@ -92,8 +94,9 @@ def run(
     if dry_run:
         _describe(plan, settings, output, console)
         return
-    if jobs == 1 and gpus:
-        use_gpu(gpus[0], "--gpu-ids")  # before a folder is made
+    absent = [gpu for gpu in gpus if gpu >= cuda.device_count()]
+    for gpu in absent or gpus[: jobs == 1]:  # before a folder is made
+        use_gpu(gpu, "--gpu-ids")
     sources = [find_study(study), *_list_sources(plan)]
     with explaining_interruption(), working_directory(output, _MADE_BY, sources):
         run_and_show(settings, plan, output, corpora_dir, console, jobs=jobs, gpus=gpus)

@@ -38,6 +38,10 @@ def test_what_is_missing_is_one_line_and_nothing_is_written(invoke, tmp_path):
     assert "corpora.n2c2_2019: " in line and "--allow-missing" in line
     line = invoke("run", tmp_path / "study.cfg", tmp_path / "out", "--gpu-ids", "a", fails=True)
     assert "--gpu-ids a: 'a' is not the number of a GPU" in line
+    for jobs in ("1", "2"):
+        options = ["--gpu-ids", "99", "--jobs", jobs]
+        line = invoke("run", tmp_path / "study.cfg", tmp_path / "out", *options, fails=True)
+        assert "--gpu-ids 99" in line
     assert not (tmp_path / "out").exists()
 
 

@@ -3,12 +3,14 @@
 import gc
 import os
 import tarfile
+from collections import defaultdict
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import catalogue
 import pytest
+from fault_injection import choose_tries, is_campaign
 from forked_commands import fork_workers, save_time
 from small_encoders import NO_DROPOUT, SMALL, SMALL_DISTILBERT
 
@@ -28,6 +30,31 @@ catalogue.AVAILABLE_ENTRY_POINTS = {
 }
 
 REPOSITORY = Path(__file__).parents[1]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run all cases of slow tests too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes long and reaches no line that other tests do not, unless it is named.
+
+    Of a test that is marked `slow` and has several cases, a tenth runs, or as many as the mark
+    says. One that has no cases does not run.
+    """
+    is_all = config.option.slow or is_campaign()
+    if is_all or config.option.keyword or any("::" in one for one in config.args):
+        return
+    marked = defaultdict(list)
+    for item in items:
+        if mark := item.get_closest_marker("slow"):
+            marked[item.nodeid.partition("[")[0], mark.kwargs.get("least", 1)].append(item)
+    left_out = {item for cases in marked.values() for item in cases}
+    for (name, least), cases in marked.items():
+        if len(cases) > 1:
+            left_out -= {*choose_tries(cases, name, least)}
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_collection_finish() -> None:

@@ -29,12 +29,14 @@ Snapshot = dict[str, bytes | None]
 Tried = TypeVar("Tried")
 
 
-def choose_tries(tries: Sequence[Tried], seed: str, fewest: int = 1) -> list[Tried]:
-    """A tenth of many tries, in their order, and the last one; all of a campaign.
+def is_campaign() -> bool:
+    """Whether all is to be tried: SPACY_BIOMED_CAMPAIGNS=1 in the environment."""
+    return bool(os.environ.get("SPACY_BIOMED_CAMPAIGNS"))
 
-    With SPACY_BIOMED_CAMPAIGNS=1 in the environment the tests are a campaign.
-    """
-    if os.environ.get("SPACY_BIOMED_CAMPAIGNS"):
+
+def choose_tries(tries: Sequence[Tried], seed: str, fewest: int = 1) -> list[Tried]:
+    """A tenth of many tries, in their order, and the last one; all of a campaign."""
+    if is_campaign():
         return list(tries)
     most = min(max(len(tries) // 10, fewest), len(tries))
     last = len(tries) - 1

@@ -55,6 +55,7 @@ def refuse(read) -> str:
     return str(error.value)
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.xz", "a.txt.zst"])
 @pytest.mark.parametrize("content", [bytes(8), b'{"text": "a"}\n'])
 def test_ten_gigabytes_in_a_small_file_are_refused(tmp_path, name, content):
@@ -77,6 +78,7 @@ def test_a_column_of_one_text_of_many_megabytes_is_refused(tmp_path):
     assert message.startswith(f"{path}: becomes over 200 times as large")
 
 
+@pytest.mark.slow
 def test_the_environment_raises_the_limits(tmp_path, monkeypatch):
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"one two\n" * 1_000_000))

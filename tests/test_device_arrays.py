@@ -121,6 +121,7 @@ def test_weights_are_on_the_device_and_saved_from_it(on_device, from_device, kin
             assert np.array_equal(own.get_param(name).get(), saved.get_param(name))
 
 
+@pytest.mark.slow
 def test_a_training_on_the_device_is_resumed(config, folder, tmp_path):
     config = config.copy()
     config["vars"].update(max_steps=4, eval_frequency=2)

@@ -32,6 +32,7 @@ def test_the_readme_is_short_and_has_two_commands():
     assert tests.endswith("python -m pytest\n")
 
 
+@pytest.mark.slow
 def test_the_readme_begins_with_a_pipeline_that_runs_without_pytorch():
     (snippet,) = read_blocks("README.md", "python")
     (commands,) = read_blocks("README.md", "sh")
@@ -54,6 +55,7 @@ def read_texts(picture: str) -> list[str]:
     return [re.sub(r" [01]\.\d\d$", "", text) for text in texts]
 
 
+@pytest.mark.slow(least=2)
 @pytest.mark.parametrize("name", DRAWING["INCLUDED"])
 def test_a_picture_shows_what_the_included_pipelines_find(name):
     """Where it does not: python docs/draw_annotated_text.py"""

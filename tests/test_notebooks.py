@@ -31,6 +31,7 @@ def test_each_notebook_is_checked():
     assert sorted(SHOWN) == sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_notebook_runs_and_shows_what_it_finds(name, monkeypatch):
     notebook = json.loads((FOLDER / f"{name}.ipynb").read_text(encoding="utf8"))

@@ -381,6 +381,7 @@ def test_an_error_at_any_call_leaves_the_old_or_the_new_output_whole(tmp_path, w
         assert "next" in str(content_of(output))
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_kill_at_any_call_leaves_the_old_or_the_new_output_whole(tmp_path, writer):
     for number in range(count_calls(WRITERS[writer], tmp_path)):

@@ -69,6 +69,7 @@ def defined_names(tree: ast.AST) -> set[str]:
     return names
 
 
+@pytest.mark.slow
 def test_private_names_of_other_packages_are_used_in_the_known_modules_only():
     trees = {
         path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf8"))

@@ -42,6 +42,7 @@ def names_for_type_checkers(room: str) -> list[str]:
     return ast.literal_eval(names.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ROOMS)
 def test_importing_a_room_imports_no_other_module_of_the_package_and_nothing_heavy(room):
     code = (
@@ -65,6 +66,7 @@ def test_the_stub_exports_the_names_that_it_imports(room):
     assert set(exported) <= set(dir(import_module(room)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("room", "name"), NAMES)
 def test_an_exported_name_is_defined_in_its_room_and_has_a_docstring(room, name):
     exported = getattr(import_module(room), name)

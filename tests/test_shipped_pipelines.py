@@ -72,6 +72,7 @@ def test_a_pipeline_runs_without_pytorch(name):
     assert int(run_code(WITHOUT_TRAINING + code)) > 0
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("name", NAMES)
 def test_processes_that_are_spawned_find_what_one_finds(name, tmp_path):
     """Windows and macOS spawn them; the extensions of the tokens have to travel, too."""
@@ -122,6 +123,7 @@ def test_a_pipeline_keeps_no_words_of_the_texts_in_its_vocabulary(pipeline):
     assert strings == sorted(spacy.load(pipeline).get_pipe("biomed_ner").labels)
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
@@ -158,6 +160,7 @@ def test_a_pipeline_finds_what_a_sentence_says(name, text, expected, form):
     assert expected <= {(ent.text, ent.label_) for ent in doc.ents}
 
 
+@pytest.mark.slow(least=2)
 @pytest.mark.parametrize(
     ("name", "corpus", "measured"),
     [

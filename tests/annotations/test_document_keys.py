@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 import spacy
 from spacy.tokens import DocBin
 
@@ -14,6 +15,7 @@ from spacy_biomed.annotations.document_keys import (
 )
 
 
+@pytest.mark.slow
 def test_an_extension_that_a_program_has_declared_stays():
     code = (
         "from spacy.tokens import Doc\n"

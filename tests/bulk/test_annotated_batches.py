@@ -189,6 +189,7 @@ def test_a_source_that_is_not_there_is_refused(nlp, tmp_path):
         next(spacy_biomed.annotate(nlp, tmp_path / "none.jsonl"))
 
 
+@pytest.mark.slow
 def test_it_imports_no_torch(ruler):
     code = (
         "import sys, spacy_biomed\n"

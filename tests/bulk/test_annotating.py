@@ -143,6 +143,7 @@ def test_entities_have_their_confidence_attributes_and_group(ruler, notes, tmp_p
     ]
 
 
+@pytest.mark.slow
 def test_entities_of_a_lower_confidence_are_left_out(ruler, notes, tmp_path):
     """Those without a confidence, of other components, stay."""
     pipeline = add_pipe(ruler, "test_attributes", tmp_path)
@@ -212,6 +213,7 @@ def arguments(ruler: Path, output: str = "out") -> list[str]:
     return ["annotate", str(ruler), "notes.jsonl", output, "--shard-size", "2"]
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="commands are run in forks")
 @pytest.mark.parametrize(
     ("error", "output"),
@@ -242,6 +244,7 @@ def test_after_a_kill_or_an_error_at_a_call_the_run_continues_to_the_same_bytes(
         shutil.rmtree(tmp_path / output)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system")
 def test_on_a_full_disk_finished_shards_are_kept_and_the_run_continues(ruler, tmp_path):
     write(tmp_path / "notes.jsonl", TEXTS * 20)
@@ -270,6 +273,7 @@ def test_on_a_full_disk_finished_shards_are_kept_and_the_run_continues(ruler, tm
     assert problem is None, problem
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_continues_to_the_same_bytes(ruler, tmp_path):
     write(tmp_path / "notes.jsonl", TEXTS * 100)
     settings = BulkSettings(shard_size=10)
@@ -309,6 +313,7 @@ def test_a_changed_pipeline_is_refused(ruler, notes, tmp_path):
         annotate_collection(str(changed), notes, tmp_path / "out", SMALL)
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     ("settings", "name"),
     [
@@ -325,6 +330,7 @@ def test_a_changed_setting_is_refused(ruler, notes, tmp_path, settings, name):
         annotate_collection(str(ruler), notes, tmp_path / "out", settings)
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("batch_size", [1, 4, 100])
 def test_documents_that_fail_are_listed_without_their_text(ruler, notes, tmp_path, batch_size):
     texts = ["aspirin", "secret fails", "aspirin", "fails", "cancer", "fails"]
@@ -415,6 +421,7 @@ def test_a_finished_shard_that_was_damaged_is_annotated_again(ruler, notes, tmp_
             assert snapshot(output) == whole
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("name", ["part-00003.jsonl", "part-00001 (copy).jsonl"])
 def test_copies_of_parts_are_refused(ruler, notes, tmp_path, name):
     output = tmp_path / "out.jsonl"
@@ -437,6 +444,7 @@ def test_a_damaged_manifest_is_refused(ruler, notes, tmp_path):
             annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     ("change", "n_process"),
     # Processes start slowly, and see a change as one process does.

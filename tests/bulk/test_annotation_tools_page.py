@@ -57,6 +57,7 @@ def export():
             project.writestr(f"annotation/{xmi.name}/admin.zip", content.getvalue())
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     ("title", "correct"),
     [("Label Studio", submit), ("Prodigy", accept), ("INCEpTION", export), ("brat", lambda: None)],

@@ -228,6 +228,7 @@ def nlp(ruler):
     return spacy.load(ruler)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", OUTPUTS)
 @pytest.mark.parametrize("source", INPUTS)
 def test_each_record_is_written_once_with_its_text_and_spans(

@@ -33,6 +33,7 @@ def workers(monkeypatch) -> list[Worker]:
     return started
 
 
+@pytest.mark.slow
 def test_two_processes_write_the_same_bytes_as_one(ruler, notes, whole, tmp_path, workers):
     done: list[tuple[int, int, int]] = []
     report = annotate_collection(
@@ -64,6 +65,7 @@ def test_the_next_shard_is_begun_before_the_last_is_recorded(monkeypatch):
     assert [one.shard for one in finished] == [1]
 
 
+@pytest.mark.slow
 def test_the_shard_of_a_process_that_dies_is_done_again(ruler, notes, whole, tmp_path, workers):
     def kill_all(rows: int, total: int, words: int) -> None:
         if rows == 5:

@@ -168,6 +168,7 @@ def test_without_ray_or_a_cluster_one_line_says_what_to_do(ruler, notes, tmp_pat
         annotate_collection(str(ruler), notes, tmp_path / "out", nowhere)
 
 
+@pytest.mark.slow
 def test_a_worker_of_rays_prints_nothing():
     code = (
         "import os\n"

@@ -5,12 +5,14 @@ import shlex
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
 from commands import call
 from fault_injection import snapshot
 
 REPOSITORY = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_commands_and_snippets_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "assets").symlink_to(REPOSITORY / "assets")

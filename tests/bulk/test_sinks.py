@@ -131,6 +131,7 @@ def test_spacy(annotate):
     assert "other" not in docs[0].user_data
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("name", ["out.brat", "out.spacy", "out.pubtator", "out.jsonl"])
 def test_a_shard_that_is_not_recorded_is_replaced_by_the_same_bytes(
     check_written_again, annotate, name
@@ -138,6 +139,7 @@ def test_a_shard_that_is_not_recorded_is_replaced_by_the_same_bytes(
     check_written_again(annotate, name)
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("name", ["first.spacy", "first.pubtator", "first.brat"])
 def test_an_output_is_an_input_again(annotate, name):
     first = annotate(name)

@@ -47,6 +47,7 @@ def test_weights_that_layers_share_are_listed_once():
     assert [place for place, _ in _list_weights(nlp)] == ["head: 0.weight", "head: 0.bias"]
 
 
+@pytest.mark.slow
 def test_shares_are_equal_and_scores_are_dropped(tiny_pipeline, other, tmp_path):
     run("average", tmp_path / "mean", other, tiny_pipeline, tiny_pipeline)
     first, second, mean = map(weights, (other, tiny_pipeline, tmp_path / "mean"))

@@ -654,6 +654,7 @@ def test_a_process_of_its_own_says_so_in_one_line(run_spacy, tmp_path, use, mess
     assert listed(tmp_path) == ["empty.cfg", "texts.txt"]
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("value", ["x'y", "x'; touch executed; '", "x' `touch executed`"])
 def test_quotation_marks_in_variables_of_the_project_execute_nothing(run_spacy, tmp_path, value):
     shutil.copy(Path(__file__).parents[2] / "project.yml", tmp_path)

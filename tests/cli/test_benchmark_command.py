@@ -18,6 +18,7 @@ def files(tmp_path) -> tuple[Path, Path]:
     return tmp_path / "pipeline", tmp_path / "texts.txt"
 
 
+@pytest.mark.slow
 def test_a_pipeline_is_measured_against_another(files, tmp_path, run_spacy):
     pipeline, texts = files
     spacy.blank("es").to_disk(tmp_path / "other")
@@ -34,6 +35,7 @@ def test_a_pipeline_is_measured_against_another(files, tmp_path, run_spacy):
     assert content["times_better"]["words_per_second"] > 0
 
 
+@pytest.mark.slow
 def test_one_pipeline_alone_has_no_ratios(files, tmp_path, run_spacy):
     output = tmp_path / "figures.json"
     done = run_spacy("biomed", "benchmark", *files, "--repeats", 1, "--output", output)
@@ -42,6 +44,7 @@ def test_one_pipeline_alone_has_no_ratios(files, tmp_path, run_spacy):
     assert "times_better" not in json.loads(output.read_text(encoding="utf8"))
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     "change, message",
     [
@@ -62,6 +65,7 @@ def test_bad_input_is_one_line(files, tmp_path, run_spacy, change, message):
     assert not output.exists()
 
 
+@pytest.mark.slow
 def test_a_pipeline_is_scored_on_all_corpora_of_a_folder(tiny_corpus, tmp_path, run_spacy):
     nlp = spacy.blank("en")
     nlp.add_pipe("entity_ruler").add_patterns([{"label": "C", "pattern": "Aspirin"}])

@@ -66,12 +66,14 @@ def test_a_corpus_in_which_nothing_is_found_calibrates_nothing(tiny_pipeline, tm
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_annotate_says_whether_confidence_is_calibrated(calibrated, tiny_pipeline):
     line = "the confidence of biomed_ner is not calibrated: see `spacy biomed calibrate`"
     assert line in run("annotate", tiny_pipeline, "Aspirin for cancer.")
     assert line not in run("annotate", calibrated[0], "Aspirin for cancer.")
 
 
+@pytest.mark.slow
 def test_annotate_leaves_out_entities_of_a_lower_confidence(calibrated, tiny_corpus):
     path, _ = calibrated
     nlp = spacy.load(path)

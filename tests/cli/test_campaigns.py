@@ -120,6 +120,7 @@ def damage_pipeline(pipeline: Path, chance: random.Random) -> str:
     return f"{kind} {file.relative_to(pipeline)}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(200))
 def test_deidentification_with_a_damaged_pipeline(sound, tmp_path, seed):
     chance = random.Random(seed)
@@ -233,6 +234,7 @@ def damage_output(folder: Path, chance: random.Random) -> str:
     return f"{kind} {file.relative_to(folder)}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(200))
 def test_a_run_that_goes_on_with_a_damaged_output(half_finished, tmp_path, seed):
     chance = random.Random(seed)
@@ -292,6 +294,7 @@ def change_at(number: int, path: Path, kind: str, chance: random.Random) -> None
 CHANGES = ["rewritten", "replaced", "halved", "grown", "removed", "permissions"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(100))
 def test_an_input_that_changes_during_a_run(finder, tmp_path, seed):
     chance = random.Random(seed)

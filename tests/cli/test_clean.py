@@ -120,6 +120,7 @@ def test_paths_with_one_name_are_one_source(tmp_path, monkeypatch):
     ]
 
 
+@pytest.mark.slow
 def test_nothing_heavy_is_imported_with_the_command():
     code = (
         "import sys, spacy.cli; before = set(sys.modules)\n"

@@ -65,10 +65,12 @@ def trained(combined, tiny_bert):
     return folder / "training" / "model-last"
 
 
+@pytest.mark.slow
 def test_the_pipeline_has_the_labels_of_both(trained):
     assert spacy.load(trained).get_pipe("biomed_ner").labels == ("DISEASE", "DRUG")
 
 
+@pytest.mark.slow
 def test_evaluation_scores_what_is_annotated(trained, combined, run_spacy, tmp_path):
     metrics = tmp_path / "metrics.json"
     scored = run_spacy("evaluate", trained, combined[1] / "test.spacy", "--output", metrics)
@@ -76,6 +78,7 @@ def test_evaluation_scores_what_is_annotated(trained, combined, run_spacy, tmp_p
     assert set(json.loads(metrics.read_text())["ents_per_type"]) == {"DISEASE", "DRUG"}
 
 
+@pytest.mark.slow
 def test_it_can_be_taught_and_checked_and_described(trained, combined, tmp_path):
     taught = tmp_path / "taught"
     run("teach", trained, combined[1], taught)
@@ -103,6 +106,7 @@ def test_a_map_that_is_none_is_refused(halves, tmp_path, pair):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_convert_maps_labels(tmp_path):
     maps = ["--map", "CHEMICAL=DRUG", "--map", "DISEASE=?DRUG"]
     printed = run("convert", "starter_en", STARTER, tmp_path / "out", *maps)

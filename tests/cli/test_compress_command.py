@@ -109,6 +109,7 @@ def test_the_title_tells_what_is_quantised(report, precision, embeddings, title)
     assert "F1 was not compared: give --check, a .spacy file" in output
 
 
+@pytest.mark.slow
 def test_compress_writes_a_pipeline(tiny_pipeline, tiny_corpus, tmp_path):
     check = tiny_corpus / "dev.spacy"
     arguments = ["--precision", "fp32", "--check", check]
@@ -160,6 +161,7 @@ setup_cli()
 """
 
 
+@pytest.mark.slow
 def test_a_refusal_is_one_line_and_exit_status_1(tiny_pipeline, tiny_corpus, tmp_path):
     check = tiny_corpus / "dev.spacy"
     command = ["biomed", "compress", tiny_pipeline, "out", "--check", check]
@@ -202,6 +204,7 @@ def wheel(compressed, tiny_corpus, run_spacy):
     return path
 
 
+@pytest.mark.slow
 def test_the_wheel_requires_nothing_for_training(wheel):
     with zipfile.ZipFile(wheel) as archive:
         [metadata] = [name for name in archive.namelist() if name.endswith("/METADATA")]
@@ -272,6 +275,7 @@ print(json.dumps([absent, found]))
 """
 
 
+@pytest.mark.slow
 def test_the_wheel_annotates_where_pytorch_is_not_installed(python, tiny_pipeline):
     printed = run_apart(python, "-c", ANNOTATE, json.dumps(TEXTS)).splitlines()[-1]
     absent, (called, piped, forked) = json.loads(printed)
@@ -288,6 +292,7 @@ def test_the_wheel_annotates_where_pytorch_is_not_installed(python, tiny_pipelin
         )
 
 
+@pytest.mark.slow
 def test_the_command_line_annotates_there(python):
     lines = run_apart(
         python, "-m", "spacy", "biomed", "annotate", "en_tiny_onnx", TEXTS[0]

@@ -108,6 +108,7 @@ def test_help_has_an_example():
     assert "python -m spacy biomed convert ncbi_disease" in result.stdout
 
 
+@pytest.mark.slow
 def test_bad_input_is_one_line_and_exit_status_1(source, tmp_path):
     (source / "dev.tsv").write_text("Lung\tB-D\ncancer\n")
     arguments = ["convert", "own", str(source), str(tmp_path / "out"), "--format", "columns"]

@@ -88,6 +88,7 @@ def test_an_encoder_is_not_replaced_by_itself(make_pickled):
     assert (path / "pytorch_model.bin").is_file()
 
 
+@pytest.mark.slow
 def test_pretrain_runs_no_code_of_an_encoder_whatever_is_answered(tiny_bert, tmp_path):
     encoder = shutil.copytree(tiny_bert, tmp_path / "encoder")
     config = json.loads((encoder / "config.json").read_text(encoding="utf8"))

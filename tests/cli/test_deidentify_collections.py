@@ -74,6 +74,7 @@ def read_table(path):
         return list(csv.DictReader(file, delimiter=delimiter_of(path)))
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("ending", [".jsonl", ".csv", ".tsv", ".parquet"])
 def test_documents_of_a_patient_share_names_numbers_and_the_shift_of_dates(run, tmp_path, ending):
     rows = make_rows()

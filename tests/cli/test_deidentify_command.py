@@ -275,6 +275,7 @@ def test_what_is_read_or_written_besides_is_never_written_to(
     assert contents(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_annotations_may_lie_beside_what_is_read_and_written(run, tmp_path):
     make_ward(tmp_path)
     for texts, output in [("notes.txt", "out.txt"), ("ward", "clean"), ("ward", "ward2")]:

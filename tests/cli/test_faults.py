@@ -482,6 +482,7 @@ def sample(calls: list[str], most: int) -> list[int]:
     return sorted([*chosen, *random.Random(0).sample(others, most - len(chosen))])
 
 
+@pytest.mark.slow(least=3)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_error_or_a_kill_at_a_call_leaves_the_old_output_or_the_new_one(
     name, undisturbed, tmp_path
@@ -502,6 +503,7 @@ def test_an_error_or_a_kill_at_a_call_leaves_the_old_output_or_the_new_one(
     report(wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_error_or_a_kill_at_a_write_leaves_the_old_output_or_the_new_one(
     name, undisturbed, tmp_path
@@ -518,6 +520,7 @@ def test_an_error_or_a_kill_at_a_write_leaves_the_old_output_or_the_new_one(
     report(wrong)
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_old_output_or_the_new_one(undisturbed, tmp_path):
     names = ["convert", "clean", "convert_encoder", "deidentify_file", "card", "compress"]
     known = [undisturbed(name) for name in names]
@@ -553,9 +556,7 @@ def explain(problem: str | None) -> None:
     assert problem is None, problem
 
 
-@pytest.mark.skipif(
-    not os.environ.get("SPACY_BIOMED_CAMPAIGNS"), reason="takes a minute; see above"
-)
+@pytest.mark.slow
 def test_a_failed_system_call_in_a_process_of_its_own(undisturbed, tmp_path):
     """As above, without Python's knowledge: `strace` lets a write fail."""
     strace = ["strace", "-f", "-qq", "-o", str(tmp_path / "calls"), "-y", "-e", "trace=write"]
@@ -593,6 +594,7 @@ def test_a_failed_system_call_in_a_process_of_its_own(undisturbed, tmp_path):
 # Something in the way
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("name", ["convert", "card", "compress"])
 @pytest.mark.parametrize(
     ("in_the_way", "reason"),
@@ -618,6 +620,7 @@ def test_a_file_where_a_directory_is_to_be_is_named_and_stays(
 # Two at once
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     "name", ["convert", "clean", "deidentify_folder", "card", "compress", "train", "pretrain"]
 )
@@ -657,6 +660,7 @@ sys.addaudithook(hold)
 """
 
 
+@pytest.mark.slow
 def test_of_two_trainings_into_one_folder_one_goes_on_and_the_other_says_so(
     undisturbed, tmp_path, run_spacy
 ):
@@ -687,6 +691,7 @@ def test_of_two_trainings_into_one_folder_one_goes_on_and_the_other_says_so(
 # Places that stay where they are
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("kind", ["a folder", "tmpfs"])
 @pytest.mark.parametrize("name", ["convert", "compress"])
 def test_a_mount_point_gets_the_output_and_then_the_next(name, kind, undisturbed, tmp_path):
@@ -713,6 +718,7 @@ def test_a_mount_point_gets_the_output_and_then_the_next(name, kind, undisturbed
     explain(in_mount_namespace(work))
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("name", ["convert", "deidentify_folder", "convert_encoder"])
 def test_an_old_output_that_cannot_be_deleted_is_named_and_the_new_one_is_there(
     name, undisturbed, tmp_path
@@ -749,6 +755,7 @@ def drop_capabilities() -> None:
         raise OSError(ctypes.get_errno(), "capset")
 
 
+@pytest.mark.slow
 def test_an_old_folder_that_may_not_be_changed_is_named_and_the_new_one_is_there(
     undisturbed, tmp_path
 ):

@@ -22,6 +22,7 @@ def test_spacy_shows_the_sub_commands(run_spacy):
         assert f"  {name} " in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_the_help_of_a_sub_command_has_an_example(name):
     printed = run(name, "--help", columns=200)
@@ -35,6 +36,7 @@ def test_the_package_imports_neither_spacy_nor_what_training_needs():
     assert loaded.strip() == "set()"
 
 
+@pytest.mark.slow
 def test_the_command_line_imports_nothing_heavy_that_spacys_own_does_not():
     heavy = (*HEAVY, "tokenizers", "onnxruntime", "fastapi", "uvicorn")
     loaded = run_code(
@@ -44,6 +46,7 @@ def test_the_command_line_imports_nothing_heavy_that_spacys_own_does_not():
     assert loaded.strip() == "set()"
 
 
+@pytest.mark.slow
 def test_every_registered_name_is_there_without_the_extra():
     names = run_code(
         WITHOUT_TRAINING + "nlp = spacy.blank('en')\n"
@@ -56,6 +59,7 @@ def test_every_registered_name_is_there_without_the_extra():
     assert {"biomed", "biomed_ner", "biomed_transformer", "spacy_biomed.AdamW.v1"} <= set(names)
 
 
+@pytest.mark.slow
 def test_without_the_extra_the_encoder_says_how_to_install_it():
     line = run_code(
         WITHOUT_TRAINING + "from spacy_biomed.errors import BiomedError\n"

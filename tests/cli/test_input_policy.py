@@ -84,6 +84,7 @@ def test_a_quotation_mark_that_does_not_close_is_an_error_with_its_line(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.csv"]
 
 
+@pytest.mark.slow(least=3)
 @BOTH
 @pytest.mark.parametrize(
     "lines",
@@ -162,6 +163,7 @@ def test_without_quoting_each_line_is_a_record(run, tmp_path, command):
         assert count_records(tmp_path / "out.jsonl") == 5
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -249,6 +251,7 @@ def test_two_columns_of_parquet_of_one_name_are_an_error(run, tmp_path, command)
 # Encodings and line ends
 
 
+@pytest.mark.slow(least=10)
 @BOTH
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.tsv", "a.jsonl", "a.json"])
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
@@ -542,6 +545,7 @@ def test_cleaning_replaces_its_own_report_alone(run, tmp_path):
 # What would be lost or merged
 
 
+@pytest.mark.slow(least=4)
 @BOTH
 @pytest.mark.parametrize("ending", [".gz", ".xz", ".zst"])
 @pytest.mark.parametrize("damage", ["empty", "second member", "junk"])

@@ -66,6 +66,7 @@ def read_results(place):
     return {name: content for name, content in results.items() if name != "speed"}
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_study_goes_on_after_an_error_or_a_kill(name, commands, tmp_path):
     arguments = ["study", *map(str, commands[name])]

@@ -12,6 +12,7 @@ def texts(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_it_writes_a_corpus_to_train_on(
     tiny_pipeline, tiny_corpus, tiny_config, texts, tmp_path, run_spacy
 ):

@@ -20,6 +20,7 @@ def _needs_a_terminal():
     pytest.importorskip("pty", reason="this system has no pseudo-terminals")
 
 
+@pytest.mark.slow
 def test_spacy_train_in_a_terminal_shows_a_bar_and_saves_what_can_go_on(tiny_config, tmp_path):
     shown = run_in_terminal("train", tiny_config, "--output", tmp_path / "out")
     assert shown.status == 0, shown.text
@@ -31,6 +32,7 @@ def test_spacy_train_in_a_terminal_shows_a_bar_and_saves_what_can_go_on(tiny_con
     assert spacy.load(tmp_path / "out" / "model-best").resume_training().learn_rate == 0
 
 
+@pytest.mark.slow
 def test_a_training_that_is_interrupted_says_how_to_continue_and_continues(tiny_config, tmp_path):
     options = ["--vars.max_steps", "40", "--vars.eval_frequency", "5"]
     command = ["biomed", "train", tiny_config, "--output", tmp_path / "out", *options]
@@ -45,6 +47,7 @@ def test_a_training_that_is_interrupted_says_how_to_continue_and_continues(tiny_
     assert nlp.resume_training().learn_rate == 0
 
 
+@pytest.mark.slow
 def test_the_workflows_training_in_a_terminal_ends_well(tiny_config, tiny_corpus, tmp_path):
     shutil.copy(REPOSITORY / "project.yml", tmp_path)
     (tmp_path / "training" / "tiny").mkdir(parents=True)
@@ -64,6 +67,7 @@ def test_pretraining_that_is_interrupted_says_how_to_continue(tmp_path):
     assert "Traceback" not in shown.text
 
 
+@pytest.mark.slow
 def test_a_study_that_is_interrupted_says_how_to_continue(tiny_bert, corpora, tmp_path):
     (tmp_path / "study.cfg").write_text(STUDY.format(encoder=tiny_bert))
     command = ["biomed", "study", "run", tmp_path / "study.cfg", tmp_path / "out"]
@@ -78,6 +82,7 @@ def test_a_study_that_is_interrupted_says_how_to_continue(tiny_bert, corpora, tm
     assert "Wrote" in shown.text
 
 
+@pytest.mark.slow
 def test_annotation_that_is_interrupted_says_how_to_continue(tiny_pipeline, tmp_path):
     (tmp_path / "notes.txt").write_text("Aspirin reduced the risk of stroke.\n" * 40_000)
     command = ["biomed", "annotate", tiny_pipeline, tmp_path / "notes.txt", tmp_path / "out.jsonl"]
@@ -104,6 +109,7 @@ def folder(tiny_corpus, tiny_bert, tiny_pipeline, tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "made"),
     [

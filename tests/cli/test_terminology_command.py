@@ -57,6 +57,7 @@ def test_a_linked_pipeline_gives_codes_and_annotate_writes_them(ruler, terms, tm
     assert first["attributes"] == {"id": "R1", "kb_id": "C1"}
 
 
+@pytest.mark.slow
 def test_a_wheel_has_the_terminology_and_reads_it_in_place(ruler, terms, tmp_path, run_spacy):
     call("terminology", "link", ruler, tmp_path / "linked", "--terminology", f"*={terms}")
     (tmp_path / "out").mkdir()

@@ -52,6 +52,7 @@ def kill_after_a_checkpoint(config: Path, output: Path) -> None:
     assert checkpoint.is_file()
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_twice_ends_with_the_weights_of_spacys(
     run_spacy, tiny_config, uninterrupted, tmp_path
 ):
@@ -139,6 +140,7 @@ def test_a_setting_that_the_file_has_misspelt_is_refused_with_its_line(tiny_conf
     assert error_line(result) == f"{path}:{line}: {expected}"
 
 
+@pytest.mark.slow(least=3)
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -233,6 +235,7 @@ def test_a_setting_that_would_train_wrongly_is_refused(
     assert not (tmp_path / "out" / "model-best").exists()
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     ("right", "right_too"),
     [

@@ -42,6 +42,7 @@ def test_labels_that_may_be_forgotten_are_named_with_what_keeps_them(tiny_pipeli
     assert load_config(output)["components"]["biomed_ner"] == {"source": "${vars.source}"}
 
 
+@pytest.mark.slow
 def test_the_commands_of_an_update_follow_each_other(tiny_pipeline, notes, output, tmp_path):
     taught, trained = tmp_path / "taught", tmp_path / "trained"
     invoke("teach", tiny_pipeline, notes, taught, "--texts", "")

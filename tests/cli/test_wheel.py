@@ -43,6 +43,7 @@ def wheel(described, run_spacy):
     return path
 
 
+@pytest.mark.slow
 def test_the_wheel_has_the_card_and_the_meta_with_the_scores(wheel, described):
     assert wheel.name == "en_tiny_ner-0.2.0-py3-none-any.whl"
     folder = "en_tiny_ner/en_tiny_ner-0.2.0"
@@ -130,6 +131,7 @@ def test_a_wheel_that_pip_refuses_is_bad_input(tmp_path, monkeypatch):
     assert "not a wheel" in error_line(result)
 
 
+@pytest.mark.slow
 def test_annotate_prints_the_text_and_what_was_found(tiny_pipeline):
     lines = run("annotate", tiny_pipeline, "Aspirin for lung cancer.").splitlines()
     doc = spacy.load(tiny_pipeline)("Aspirin for lung cancer.")

@@ -110,6 +110,7 @@ def test_what_is_in_the_scope_of_a_cue_is_negated_or_uncertain(tmp_path):
     assert [one.label for one in document.mentions if one.attributes] == ["Phrase", *["DISO"] * 4]
 
 
+@pytest.mark.slow
 def test_nubes_is_converted_by_its_name(corpora_dir, tmp_path):
     report = convert_corpus("nubes", corpora_dir("nubes"), tmp_path / "out")
     test = report.parts["test"]

@@ -236,6 +236,7 @@ def test_an_empty_text_and_a_missing_folder_are_named(tmp_path):
         list(read_brat(tmp_path / "absent"))
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("corpus", ["jnlpba", "cantemist", "meddocan"])
 def test_published_files_have_a_mention_for_every_entity_line(corpora_dir, corpus):
     folder = corpora_dir(corpus)

@@ -119,6 +119,7 @@ def converted(tmp_path, request):
     return report, doc
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("converted", LAYOUTS, indirect=True)
 def test_every_part_is_found_where_the_entry_says(converted):
     report, _ = converted

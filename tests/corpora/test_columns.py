@@ -123,6 +123,7 @@ def test_a_file_without_tokens_is_named(tmp_path, content):
         read(tmp_path, content)
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("corpus", ["ncbi_disease", "bc5cdr"])
 @pytest.mark.parametrize("part", ["train", "devel", "test"])
 def test_published_files_have_a_mention_for_every_b_tag(corpora_dir, corpus, part):

@@ -283,6 +283,7 @@ def test_repeats_between_parts_are_dropped_where_the_catalogue_says_so(tmp_path)
     assert report.parts["test"].duplicates == 0
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     ("corpus", "documents", "mentions", "off"),
     [

@@ -166,6 +166,7 @@ def test_corpora_without_a_published_part_do_not_claim_it() -> None:
     assert set(find_corpus("hoc").splits) == {"all"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STAGED)
 def test_the_paths_of_the_splits_exist_and_are_as_published(name: str, corpora_dir) -> None:
     folder, entry = corpora_dir(name), find_corpus(name)

@@ -133,6 +133,7 @@ def test_lists_of_ids_make_the_split_where_they_are_there(tmp_path):
         split_hoc(documents, tmp_path)
 
 
+@pytest.mark.slow
 def test_published_abstracts_have_the_hallmarks_their_label_files_name(corpora_dir):
     folder = corpora_dir("hoc")
     documents = list(read_hoc(folder))

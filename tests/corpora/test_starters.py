@@ -30,6 +30,7 @@ def starter(
     return entry, convert_corpus(entry.name, ASSETS / entry.name, output)
 
 
+@pytest.mark.slow(least=1)
 def test_the_readme_tells_of_each(starter) -> None:
     entry, report = starter
     (row,) = re.findall(rf"^\| `{entry.name}` \|.*", README, re.MULTILINE)

@@ -15,6 +15,7 @@ def pipeline(language="en"):
     return nlp
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     ("language", "text", "tokens"),
     [
@@ -33,6 +34,7 @@ def test_words_numbers_and_signs_are_tokens(language, text, tokens):
     assert [token.text for token in pipeline(language).make_doc(text)] == tokens.split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", " ", "\n\t ", "😀", "(((", "a  b\n\nc", "..", "l'"])
 @pytest.mark.parametrize("language", ["en", "es", "fr"])
 def test_the_text_is_kept(language, text):
@@ -57,6 +59,7 @@ def test_a_config_names_the_tokenizer():
     nlp.config.to_str()
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     ("corpus", "language"), [("jnlpba", "en"), ("cantemist", "es"), ("meddocan", "es")]
 )
@@ -73,6 +76,7 @@ def test_of_published_mentions_one_in_a_thousand_at_most_is_off_the_boundaries(
     assert inside / total <= 0.001
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("language", ["en", "es"])
 def test_it_takes_at_most_half_as_long_again_as_the_languages_own(corpora_dir, language):
     folder = corpora_dir({"en": "jnlpba", "es": "meddocan"}[language])
@@ -90,6 +94,7 @@ def test_it_takes_at_most_half_as_long_again_as_the_languages_own(corpora_dir, l
 RUNS = [*" \t\n-./()[]_,'\"@:;#éa1\u0301\u3000😀", "a-", "1,", "a.", "'s", "a@", ".-", "-1", "G1T2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("language", ["en", "fr"])
 def test_a_run_of_any_signs_is_tokenized_in_linear_time(language, run):
@@ -102,6 +107,7 @@ def test_a_run_of_any_signs_is_tokenized_in_linear_time(language, run):
     assert doc.text == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", ["x", "-", "a-b/", "(", "1.5,", " ", "\n", "a.b@c.org;"])
 @pytest.mark.parametrize("around", ["a b {} don't", "one  \n{}\n e.g.", "a b{}c d", "\n\n{} \n"])
 def test_a_long_run_changes_nothing_around_it_and_keeps_the_text(run, around):
@@ -113,6 +119,7 @@ def test_a_long_run_changes_nothing_around_it_and_keeps_the_text(run, around):
         assert words == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("around", ["{}", "one {} two", " {} ", "\n{}\n", "one  {}"])
 @pytest.mark.parametrize("run", [" ", "\n", "-", "a-", "1,5;", "word"])
 def test_long_runs_are_tokenized_as_short_ones(run, around):

@@ -45,6 +45,7 @@ def test_dates_and_names_are_found_where_lines_are_wrapped(width):
     assert found.count("12 de marzo de 2019") == found.count("Juan Echeverría Ruiz") == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part",
     [

@@ -103,6 +103,7 @@ def test_a_telephone_number_that_recurs_is_not_recovered():
     assert recovered < places / 10 + 3 * (places * 0.09) ** 0.5
 
 
+@pytest.mark.slow
 def test_an_identifier_with_letters_that_recurs_is_not_recovered():
     generator = random.Random(1)
     ranks = []
@@ -117,6 +118,7 @@ def test_an_identifier_with_letters_that_recurs_is_not_recovered():
     check_ranks(ranks)
 
 
+@pytest.mark.slow
 def test_a_name_that_recurs_is_not_recovered():
     generator = random.Random(2)
     # Names with this ending are not given names.
@@ -137,6 +139,7 @@ def test_a_name_that_recurs_is_not_recovered():
     check_ranks(ranks)
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     ("kind", "name"),
     [("place", "places"), ("country", "countries"), ("institution", "institutions")],
@@ -157,6 +160,7 @@ def parse(text):
     return date(year, month, day).toordinal()
 
 
+@pytest.mark.slow
 def test_a_date_that_recurs_is_not_recovered():
     """With symmetric shifts of up to some years, it would be the mean of the shifted dates."""
     originals = [date(1940, 2, 3) + timedelta(1571 * i) for i in range(20)]
@@ -191,6 +195,7 @@ def test_a_birthday_behind_the_date_of_the_note_tells_no_more_than_the_time_betw
     check_uniform([(day - parse("01/01/1990")) // 1461 for day in latest], range(10))
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("number", ["934169700", "100000000", "012345678", "7"])
 def test_each_digit_is_as_likely_as_any_other_at_each_place(number):
     surrogates = recurring("phone", number, notes=1000)
@@ -207,6 +212,7 @@ def test_each_digit_is_as_likely_as_any_other_at_each_place(number):
         check_uniform(pairs, [f"{i:02}" for i in range(100)])
 
 
+@pytest.mark.slow
 def test_each_name_letter_and_shift_is_as_likely_as_any_other():
     names = [one.split(" ") for one in recurring("name", "Marta Ochoa", notes=3000)]
     check_uniform([given for given, _ in names], terms("es", "given_female"))
@@ -221,6 +227,7 @@ def test_each_name_letter_and_shift_is_as_likely_as_any_other():
     check_uniform([(shift + 1825) * 20 // 3651 for shift in shifts], range(20))
 
 
+@pytest.mark.slow
 def test_two_values_of_a_note_are_drawn_apart_from_each_other():
     """If they were always different, each would exclude a value of the other."""
     component = make_component()

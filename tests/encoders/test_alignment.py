@@ -72,6 +72,7 @@ def test_random_pieces_align_as_a_loop_over_characters_says(nlp, seed):
     assert by_token(docs, pieces) == naive(docs, pieces)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_real_tokenizers_align_as_a_loop_over_characters_says(nlp, any_encoder, seed):
     rng = random.Random(seed)

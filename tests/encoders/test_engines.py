@@ -70,6 +70,7 @@ def time_as(monkeypatch, **speeds):
     return timed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_fp32_gives_pytorchs_rows(pytorch, exported, docs, engine):
     model = load(exported, engine=engine, precision="fp32", threads=2)
@@ -85,6 +86,7 @@ def fused(request, make_model, tmp_path_factory):
     return pytorch, path
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_attention_is_one_operator_with_the_same_rows(fused, docs, threads):
     pytorch, path = fused
@@ -120,6 +122,7 @@ def test_openvino_runs_other_int8_too(tiny_distilbert, make_model, docs, tmp_pat
     assert cosines(model.predict(docs).hidden, pytorch.predict(docs).hidden).mean() > 0.99
 
 
+@pytest.mark.slow(least=1)
 def test_bf16_is_close_to_fp32(exported, docs):
     batches = {
         precision: load(exported, engine="openvino", precision=precision).predict(docs)
@@ -139,6 +142,7 @@ def shortest(tiny_bert, tmp_path_factory):
     return path
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_length_up_to_the_last_position_has_pytorchs_rows(
     shortest, make_model, tmp_path, nlp, engine
@@ -168,6 +172,7 @@ def test_the_first_runs_of_several_threads_do_not_wait_for_each_other():
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+@pytest.mark.slow
 def test_threads_that_share_an_engine_get_their_own_results(tiny, nlp):
     model = load(tiny, engine="openvino", threads=2)
     batches = [[nlp.make_doc("aspirin " * count)] for count in range(1, 40)]
@@ -234,6 +239,7 @@ def test_too_little_text_decides_nothing(tiny):
     assert choose(tiny, []) is None
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("content", ["", "{}", '{"engine": "abacus"}', '["openvino"]', "\x00"])
 def test_a_damaged_note_of_a_choice_is_written_again(tiny, monkeypatch, tmp_path, content):
     time_as(monkeypatch, onnxruntime=1.0, openvino=2.0)
@@ -327,6 +333,7 @@ def test_damaged_models_are_refused_by_both(tiny, tmp_path, recwarn):
     assert not [w for w in recwarn if issubclass(w.category, UserWarning)]
 
 
+@pytest.mark.slow
 def test_openvino_reports_to_nobody(tiny, tmp_path):
     """Its package of reports is installed with it, and would send that it was imported."""
     trap = tmp_path / "openvino_telemetry"

@@ -252,6 +252,7 @@ def calls(name):
                 yield f"{path.relative_to(REPOSITORY)}:{node.lineno}", owner, named
 
 
+@pytest.mark.slow
 def test_transformers_is_told_to_trust_no_code_wherever_it_loads_or_makes_something():
     found = [*calls("from_pretrained"), *calls("from_config")]
     found = [one for one in found if not one[1].startswith(("spacy", "nlp"))]
@@ -259,6 +260,7 @@ def test_transformers_is_told_to_trust_no_code_wherever_it_loads_or_makes_someth
     assert [one for one in found if one[2].get("trust_remote_code") != "False"] == []
 
 
+@pytest.mark.slow
 def test_pickles_are_read_in_one_place_and_as_numbers_alone():
     loads = [
         one

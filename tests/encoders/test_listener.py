@@ -147,6 +147,7 @@ def test_the_gradient_of_a_piece_that_tokens_share_adds_up(pooling):
     assert received[0].tolist() == [[11.0, 22.0]]
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("pooling", ["first", "mean", "pieces", "cls"])
 @pytest.mark.parametrize("factor", [0.0, 0.25])
 def test_the_factor_multiplies_the_gradient(docs, batch, pooling, factor):

@@ -98,6 +98,7 @@ def test_a_checkpoint_with_a_language_model_head_is_read_and_converted(encoder, 
     torch.testing.assert_close(converted.state_dict(), with_head.state_dict())
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_a_pipeline_learns_and_its_exported_encoder_gives_the_same(encoder, tmp_path, precision):
     spacy.util.fix_random_seed(0)

@@ -58,6 +58,7 @@ def initializers(path):
     return {value.name: onnx.numpy_helper.to_array(value) for value in graph.initializer}
 
 
+@pytest.mark.slow(least=1)
 def test_fp32_gives_pytorchs_rows(pytorch, exported, docs):
     expected, batch = pytorch.predict(docs), load(exported / "fp32").predict(docs)
     assert batch.hidden.dtype == np.float32
@@ -79,6 +80,7 @@ def test_int8_is_close_to_pytorchs_rows_but_not_the_same(pytorch, exported, docs
     assert np.abs(batch.hidden - expected.hidden).max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 1, 509, 510, 511, 512, 513, 1700])
 def test_documents_of_any_length_have_pytorchs_rows(pytorch, exported, nlp, count):
     doc = words(nlp, count)

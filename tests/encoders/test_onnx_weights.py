@@ -90,6 +90,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_the_other_files_are_not_opened(make_outside, tmp_path):
     lines = tmp_path / "strace.txt"
     trace = ["strace", "-f", "--seccomp-bpf", "-e", "trace=open,openat,openat2", "-o", lines]

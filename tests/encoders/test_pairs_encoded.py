@@ -67,6 +67,7 @@ def pieces_of_tokens(encoding):
     return np.split(encoding.indices, np.cumsum(encoding.piece_counts)[:-1])
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_automodel(any_encoder, make_any_model, nlp):
     encodings = make_any_model(any_encoder).predict(make_docs(nlp)).split()
     for texts, encoding in zip(PAIRS, encodings, strict=True):
@@ -156,6 +157,7 @@ def test_a_pair_without_a_token_has_no_rows_and_changes_no_other(tiny_bert, make
     np.testing.assert_allclose(batch.hidden, model.predict(pairs).hidden, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first, second, window",
     [

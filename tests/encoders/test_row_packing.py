@@ -139,6 +139,7 @@ def spy_on_batches(model, monkeypatch):
     return seen
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     "model_type, attention",
     [

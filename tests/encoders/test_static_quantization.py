@@ -36,6 +36,7 @@ def load(path, **settings):
     return OnnxTransformerModel_v1(str(path), **settings).initialize()
 
 
+@pytest.mark.slow(least=1)
 def test_rows_are_close_to_pytorchs(pytorch, exported, docs):
     rows = load(exported / "static").predict(docs).hidden
     assert cosines(rows, pytorch.predict(docs).hidden).mean() > 0.995

@@ -17,6 +17,7 @@ def rules(tmp_path) -> str:
     return str(tmp_path / "rules")
 
 
+@pytest.mark.slow
 def test_the_processors_are_divided_among_processes(rules, monkeypatch):
     monkeypatch.setattr(benchmark, "SECONDS", 0.01)
     ways = find_fastest(rules, create_texts(2), processors=2)

@@ -136,6 +136,7 @@ class _Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
+@pytest.mark.slow
 def test_the_page_is_whole_and_needs_no_network(page):
     text = page.read_text()
     tags = _Tags(text)

@@ -161,6 +161,7 @@ def test_what_is_no_article_is_refused_with_its_line(tmp_path, content, message)
     assert refuse(tmp_path, content).startswith(message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(300))
 def test_damaged_articles_give_texts_or_one_line(tmp_path, seed):
     random = Random(seed)

@@ -325,6 +325,7 @@ def real_text() -> list[str]:
     return list(islice(read_documents([path]), 200))
 
 
+@pytest.mark.slow
 def test_what_is_planted_into_real_text_is_counted_exactly(clean, real_text):
     """The counts of planted text are the differences between counts with and without it."""
     text = clean(a=real_text)[1]

@@ -142,6 +142,7 @@ def whole_outputs(model, inputs, positions) -> Outputs:
 # --- The loss ---
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_the_trainers_loss_is_the_objective_of_the_models_outputs(make_recipe, make_trainer, name):
     trainer = make_trainer(make_recipe(name))
@@ -232,6 +233,7 @@ def test_attention_that_is_shown_is_what_is_computed_with(tokenizer):
 # --- Whole runs ---
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_a_run_lowers_the_loss_and_leaves_a_plain_encoder(run, name):
     _, report = run(name)
@@ -275,6 +277,7 @@ def test_rows_tell_the_terms_whose_weighted_sum_is_the_loss(run):
         assert row["loss"] == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_loss_of_a_step_does_not_depend_on_its_micro_batches(make_recipe):
     losses = []
     for device_batch in (2, 8):

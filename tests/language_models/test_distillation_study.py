@@ -140,6 +140,7 @@ def test_of_a_teacher_without_a_head_its_distributions_are_left_out(make_recipe,
         assert {"soft_mlm", "output"}.isdisjoint(objective.weights)
 
 
+@pytest.mark.slow
 def test_students_are_encoders_and_their_runs_are_removed(make_recipe, trained, tmp_path):
     found = make_students(make_recipe(), tmp_path / "study", ["mobilebert", "distilbert"])
     assert list(found) == trained == [NO_DISTILLATION, "mobilebert", "distilbert"]
@@ -177,6 +178,7 @@ def test_a_student_whose_sign_was_not_written_is_taken_from_its_checkpoint(
     assert same(load_file(found[NO_DISTILLATION] / "model.safetensors"), before)
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("change", ["steps", "objective", "teacher", "text", "student"])
 def test_a_student_is_made_anew_if_what_it_is_made_of_has_changed(
     make_recipe, teacher, tmp_path, change

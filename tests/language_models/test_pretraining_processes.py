@@ -11,6 +11,7 @@ from spacy_biomed.language_models.pretraining import pretrain
 from spacy_biomed.language_models.run_folders import read_rows
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_ends_as_one_that_was_not(tmp_path):
     settings = {"training__steps": 40, "training__evaluate_every": 4}
     for name in ("whole", "killed"):
@@ -39,6 +40,7 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(tmp_path):
     assert pieces[0] == pieces[1]
 
 
+@pytest.mark.slow
 def test_two_processes_have_the_loss_of_one_with_the_same_batch(tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

@@ -136,6 +136,7 @@ def test_a_sample_of_more_than_there_is_is_all_of_it(many):
     assert list(sample_documents([write(many.parent / "none.txt", "")], 5)) == []
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.zst", "a.parquet"])
 def test_memory_does_not_grow_with_the_file(tmp_path, name):
     path = tmp_path / name

@@ -148,6 +148,7 @@ def refuse(*arguments, **settings):
     return str(error.value)
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 @pytest.mark.parametrize("checked", [False, True])
 def test_the_report_is_what_can_be_measured(pipeline, check, tmp_path, precision, checked):
@@ -179,6 +180,7 @@ def test_the_report_is_what_can_be_measured(pipeline, check, tmp_path, precision
     assert settings["quantized_embeddings"] is report.quantized_embeddings
 
 
+@pytest.mark.slow
 def test_everything_but_the_encoder_is_as_it_was(pipeline, tmp_path):
     report = compress_pipeline(str(pipeline), tmp_path / "output", precision="fp32")
     assert report.loss == 0.0
@@ -201,6 +203,7 @@ def test_everything_but_the_encoder_is_as_it_was(pipeline, tmp_path):
     assert configs[0] == configs[1]
 
 
+@pytest.mark.slow
 def test_classes_of_texts_are_compressed_as_well(tiny_bert, check, tmp_path):
     build(tiny_bert, "textcat_multilabel").to_disk(tmp_path / "textcat")
     output = tmp_path / "output"
@@ -240,6 +243,7 @@ def test_every_encoder_is_exported_disabled_ones_too(tiny_bert, tiny_roberta, tm
     assert names == [str(tiny_bert), str(tiny_roberta)]
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 @pytest.mark.parametrize("checked", [False, True])
 def test_scores_in_the_meta_are_those_of_the_compressed_pipeline(
@@ -361,6 +365,7 @@ def lose(encoder):
     encoder.encoder.layer[-1].output.LayerNorm.weight.data *= math.nan
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("change", [shift, lose])
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_an_encoder_that_computes_something_else_is_refused(
@@ -445,6 +450,7 @@ def test_a_weight_that_half_precision_cannot_hold_is_refused(tiny_bert, earlier)
     assert "a weight of 7e+04 is too large for fp16; keep the pipeline as it is" in line
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_no_words_of_the_training_texts_are_left_in_the_vocabulary(pipeline, tmp_path, precision):
     assert "cancer" in json.loads((pipeline / "vocab" / "strings.json").read_text())
@@ -465,6 +471,7 @@ def test_a_calibrated_copy_has_no_words_of_texts(pipeline, check, tmp_path):
     assert strings == ["D"]
 
 
+@pytest.mark.slow
 def test_nor_beside_spacys_own_components(tiny_bert, tmp_path):
     nlp = build(tiny_bert, "biomed_ner", "textcat_multilabel")
     nlp.to_disk(tmp_path / "both")
@@ -475,6 +482,7 @@ def test_nor_beside_spacys_own_components(tiny_bert, tmp_path):
     assert cats[0] == pytest.approx(cats[1], abs=1e-3)
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("head", HEADS)
 def test_a_check_corpus_without_annotations_is_refused(
     tiny_bert, unannotated, folder, earlier, head
@@ -540,6 +548,7 @@ def test_a_pipeline_does_not_take_its_own_place(pipeline):
     assert contents(pipeline) == before
 
 
+@pytest.mark.slow
 def test_an_output_of_an_earlier_run_is_replaced(pipeline, tmp_path):
     with replacing_directory(tmp_path / "output", compression.MADE_BY) as partial:
         for name in ("meta.json", "earlier"):
@@ -571,6 +580,7 @@ def test_calibrated_int8_gives_a_text_the_same_scores_in_any_batch(pipeline, che
         np.testing.assert_allclose([c for _, c in left], [c for _, c in right], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_without_calibration_ranges_are_those_of_a_batch(pipeline, check, tmp_path):
     report = compress_pipeline(str(pipeline), tmp_path / "out", check=check)
     assert not report.static
@@ -578,6 +588,7 @@ def test_without_calibration_ranges_are_those_of_a_batch(pipeline, check, tmp_pa
     assert not settings["static"]
 
 
+@pytest.mark.slow
 def test_the_heads_of_a_compressed_pipeline_are_those_of_the_trained_one(pipeline, tmp_path):
     compress_pipeline(str(pipeline), tmp_path / "out")
     before, after = (
@@ -621,6 +632,7 @@ def test_the_scores_of_each_engine_are_checked(pipeline, check, earlier, monkeyp
     assert scored == ["PyTorch", *["onnxruntime", "openvino"] * 2]
 
 
+@pytest.mark.slow(least=1)
 @needs_openvino
 @pytest.mark.parametrize("allowed", ["auto", "openvino"])
 def test_int8_for_onnx_runtime_is_checked_there_alone(

@@ -190,6 +190,7 @@ def spoil_head(path, change):
     path.write_bytes(srsly.msgpack_dumps(content))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("head", [HEAD, CLASSES])
 def test_a_weight_of_a_head_that_is_no_number_is_refused(unsummed, head, value):
@@ -247,6 +248,7 @@ def weights_of(trained, tmp_path):
     return path, file, load_file(file)
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
 @pytest.mark.parametrize(
     "name", ["embeddings.LayerNorm.weight", "encoder.layer.1.output.dense.bias"]
@@ -268,6 +270,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("change", CHANGES)
 def test_tensors_that_an_encoder_lacks_are_named(trained, tmp_path, change):
     path, file, weights = weights_of(trained, tmp_path)

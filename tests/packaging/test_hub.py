@@ -77,6 +77,7 @@ def contents(directory):
     return {path.relative_to(directory).as_posix(): path.read_bytes() for path in files}
 
 
+@pytest.mark.slow
 def test_a_pipeline_comes_back_as_it_was_sent(described, server, run, tmp_path):
     wheel = tmp_path / "dist" / "en_tiny-1.2.0-py3-none-any.whl"
     wheel.parent.mkdir()
@@ -100,6 +101,7 @@ def test_a_pipeline_comes_back_as_it_was_sent(described, server, run, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_what_is_not_as_listed_is_refused_and_nothing_is_written(described, server, run, tmp_path):
     server.files = contents(described)
     good = server.files["SHA256SUMS"]
@@ -117,6 +119,7 @@ def test_what_is_not_as_listed_is_refused_and_nothing_is_written(described, serv
         assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_a_public_repository_gets_nothing_that_is_to_be_private(described, server, run):
     server.private = False
     sent = run("push", described, "me/tiny", "--private")
@@ -126,6 +129,7 @@ def test_a_public_repository_gets_nothing_that_is_to_be_private(described, serve
     assert not any("preupload" in request for request in server.requests)
 
 
+@pytest.mark.slow
 def test_a_dry_run_lists_all_files_and_asks_nobody(described, server, run):
     add_sources(described, SOURCES)
     done = run("push", described, "me/tiny", "--dry-run")

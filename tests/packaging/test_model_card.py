@@ -319,6 +319,7 @@ def write_metrics(parts, **metrics):
     parts[1]["metrics"].write_text(json.dumps(metrics), encoding="utf8")
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     ("name", "factory", "prefix"),
     [
@@ -512,6 +513,7 @@ def test_a_name_that_no_package_can_have_is_refused(parts, tmp_path, name):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("version", ["x", "../1", "1.0/..", ""])
 def test_a_version_that_no_package_can_have_is_refused(parts, tmp_path, version):
     with pytest.raises(BiomedError, match="no version of a package"):

@@ -87,6 +87,7 @@ def offsets(doc):
     return [(ent.start_char, ent.end_char, ent.label_) for ent in doc.ents]
 
 
+@pytest.mark.slow(least=1)
 def test_a_token_classifier_finds_what_it_finds_in_transformers(save_classifier, sentences):
     path, _ = save_classifier("TokenClassification")
     nlp = in_fp32(import_model(str(path)))
@@ -98,6 +99,7 @@ def test_a_token_classifier_finds_what_it_finds_in_transformers(save_classifier,
         assert offsets(doc) == with_letters(entities_of_first_pieces(pieces, doc), doc)
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("problem", ["single_label_classification", "multi_label_classification"])
 def test_a_text_classifier_gives_the_probabilities_of_transformers(
     save_classifier, sentences, problem
@@ -113,6 +115,7 @@ def test_a_text_classifier_gives_the_probabilities_of_transformers(
         )
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     ("kind", "config"),
     [
@@ -139,6 +142,7 @@ def test_text_classifiers_with_gelu_too(
         )
 
 
+@pytest.mark.slow(least=1)
 def test_it_is_saved_and_compressed_with_the_same_entities(save_classifier, sentences, tmp_path):
     path, _ = save_classifier("TokenClassification")
     nlp = in_fp32(import_model(str(path)))
@@ -179,6 +183,7 @@ def test_classes_are_understood_as_tags(classes, scheme, labels, columns):
     assert len(tagging.columns) == len(classes)
 
 
+@pytest.mark.slow(least=1)
 def test_labels_without_parts_are_entities_of_neighbouring_tokens(save_classifier, sentences):
     path, _ = save_classifier("TokenClassification", ["O", "DRUG", "DISEASE"])
     nlp = in_fp32(import_model(str(path)))

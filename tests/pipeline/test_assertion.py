@@ -150,6 +150,7 @@ def test_it_is_compressed_to_the_same_probabilities(trained, tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_it_is_compressed_to_int8_and_runs_without_torch(trained, tmp_path):
     trained.to_disk(tmp_path / "trained")
     compress_pipeline(str(tmp_path / "trained"), tmp_path / "onnx", precision="int8")
@@ -185,6 +186,7 @@ def read_negation(nlp):
     return nlp(doc).ents[0]._.assertion_probabilities["is_negated"]
 
 
+@pytest.mark.slow
 def test_its_probabilities_are_calibrated_until_it_learns_again(trained, tmp_path):
     trained.to_disk(tmp_path / "trained")
     nlp = spacy.load(tmp_path / "trained")

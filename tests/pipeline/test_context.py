@@ -174,6 +174,7 @@ def test_an_assertion_alone_leaves_the_others_open():
     assert [doc[1:2]._.get(name) for name in ASSERTIONS] == [True, None, None, None, None]
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     ("pipeline", "text"),
     [

@@ -142,6 +142,7 @@ def test_a_class_knows_its_factory_and_the_score_that_this_weights_most(factory)
     assert head.main_score(factory, meta.default_config) == max(weights, key=weights.get)
 
 
+@pytest.mark.slow(least=1)
 @of_every_head
 def test_it_learns_and_its_main_score_is_among_the_scores(trained, scores, kind):
     assert scores[main_score(trained, kind)] > 0.8
@@ -169,6 +170,7 @@ def test_what_its_card_shows_is_scored_and_printed(trained, scores, kind, capsys
     assert len(capsys.readouterr().out) > len("[]\n")
 
 
+@pytest.mark.slow
 @of_every_head
 @pytest.mark.parametrize("source", ["disk", "bytes"])
 def test_it_is_loaded_to_the_same_predictions(trained, copies, kind, source):
@@ -179,6 +181,7 @@ def test_it_is_loaded_to_the_same_predictions(trained, copies, kind, source):
     assert predictions(copies[source], kind) == expected
 
 
+@pytest.mark.slow(least=1)
 @of_every_head
 def test_a_batch_of_its_corpus_changes_it_and_the_encoder_alone(
     learner, optimizer, batches, weights, kind
@@ -202,6 +205,7 @@ def test_documents_without_any_layer_change_nothing(learner, optimizer, weights,
     assert find_changed(learner, before, weights) == []
 
 
+@pytest.mark.slow(least=1)
 @of_every_head
 def test_it_can_be_frozen(learner, optimizer, batches, weights, kind):
     everything = [one for batch in batches(learner).values() for one in batch]

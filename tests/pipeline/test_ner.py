@@ -101,6 +101,7 @@ def test_it_learns_a_toy_task(make_pipeline, config, tmp_path):
     assert again.evaluate(toy_examples(again, key))[f"{names}_f"] == 1.0
 
 
+@pytest.mark.slow
 def test_entities_have_labels_and_probabilities(make_pipeline):
     doc = trained(make_pipeline)("paracetamol aspirin")
     assert [(ent.text, ent.label_) for ent in doc.ents] == [
@@ -111,6 +112,7 @@ def test_entities_have_labels_and_probabilities(make_pipeline):
     assert doc[0].ent_iob_ == "B"
 
 
+@pytest.mark.slow
 def test_a_spans_key_takes_the_entities_and_their_scores(make_pipeline):
     doc = trained(make_pipeline, spans_key="gold")("No breast cancer with paracetamol")
     spans = doc.spans["gold"]
@@ -147,6 +149,7 @@ def test_the_confidence_in_documents_of_earlier_versions_is_read(plain_doc):
     assert Span(plain_doc, 1, 3, "DISEASE")._.confidence == 0.5
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("pooling", ["first", "pieces"])
 @pytest.mark.parametrize("scheme", ["biluo", "bio"])
 def test_confidence_is_the_product_of_the_tags_probabilities(make_pipeline, scheme, pooling):
@@ -391,6 +394,7 @@ def test_the_heads_own_learning_rate_factor(make_pipeline, weights):
 # Documents of every kind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pooling", ["first", "mean", "pieces"])
 @pytest.mark.parametrize("text", ["", " ", "\n\n\t", "😀", "\u0301", "a"])
 def test_texts_of_hardly_anything_are_annotated(make_pipeline, text, pooling):
@@ -402,6 +406,7 @@ def test_texts_of_hardly_anything_are_annotated(make_pipeline, text, pooling):
     nlp.update([make_example(nlp, text, [])], sgd=AdamW_v1(1e-3))
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_words_are_annotated(make_pipeline):
     nlp = trained(make_pipeline)
     words = ["No", "breast", "cancer", "with", "paracetamol", "."] * 16_700

@@ -59,6 +59,7 @@ def folder(tmp_path_factory, tiny_bert):
     return folder
 
 
+@pytest.mark.slow
 def test_it_is_trained_alone_on_a_corpus_of_its_task(folder):
     config = load_config(folder / "alone.cfg")
     assert config["nlp"]["pipeline"] == ["biomed_transformer", "urgency"]

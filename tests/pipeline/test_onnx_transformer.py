@@ -114,6 +114,7 @@ def encodings(nlp):
     )
 
 
+@pytest.mark.slow
 def test_entities_and_confidences_are_those_of_pytorch(make_pair):
     nlp, path = make_pair(NER)
     compressed = spacy.load(path)
@@ -173,6 +174,7 @@ def test_memory_zones_can_be_used(make_pair):
     assert entities([compressed(text) for text in TEXTS]) == expected
 
 
+@pytest.mark.slow
 @needs_stock
 def test_the_first_of_two_heads_leaves_the_encoding_to_the_second(make_pair):
     nlp, path = make_pair("biomed_ner-a", "biomed_ner-b")
@@ -183,6 +185,7 @@ def test_the_first_of_two_heads_leaves_the_encoding_to_the_second(make_pair):
     assert_same_entities(list(compressed.pipe(TEXTS)), list(nlp.pipe(TEXTS)))
 
 
+@pytest.mark.slow(least=1)
 @needs_stock
 @pytest.mark.parametrize("heads", [[head] for head in STOCK_HEADS] + [[NER, *STOCK_HEADS]])
 def test_spacys_own_heads_predict_the_same(make_pair, heads):
@@ -198,6 +201,7 @@ def test_spacys_own_heads_predict_the_same(make_pair, heads):
         assert docs[2].cats["GENE"] - docs[0].cats["GENE"] > 0.1
 
 
+@pytest.mark.slow
 @needs_stock
 def test_trf_data_is_that_of_pytorch(make_pair):
     nlp, path = make_pair(NER, keep_encodings=True)
@@ -251,6 +255,7 @@ def make_trainable(request, make_pair, encoder_path):
     return make
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("head", [NER, *MARKED_STOCK_HEADS])
 def test_heads_train_on_it_and_it_stays_as_it_was(make_trainable, make_pair, head):
     nlp = make_trainable(head)
@@ -261,6 +266,7 @@ def test_heads_train_on_it_and_it_stays_as_it_was(make_trainable, make_pair, hea
     check_learned(nlp, head)
 
 
+@pytest.mark.slow(least=1)
 @needs_stock
 def test_heads_of_both_kinds_train_together(make_trainable):
     nlp = make_trainable(NER, "tagger", "textcat_multilabel")
@@ -270,6 +276,7 @@ def test_heads_of_both_kinds_train_together(make_trainable):
     assert losses[-1][ONNX] == 0.0
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("head", [NER, pytest.param("tagger", marks=needs_stock)])
 def test_heads_train_on_it_frozen(make_trainable, head):
     """Like `spacy train` with `frozen_components` and `annotating_components`."""
@@ -315,6 +322,7 @@ def test_training_leaves_nothing_on_the_documents(make_trainable):
     assert all(get_encoding(example.predicted) is None for example in examples)
 
 
+@pytest.mark.slow
 def test_a_pipeline_of_an_encoder_by_path_is_complete_without_the_path(encoder_path, tmp_path):
     shutil.copytree(encoder_path, tmp_path / "encoder")
     nlp = spacy.blank("en")
@@ -325,6 +333,7 @@ def test_a_pipeline_of_an_encoder_by_path_is_complete_without_the_path(encoder_p
     assert_same_entities(list(spacy.load(tmp_path / "saved").pipe(TEXTS)), list(nlp.pipe(TEXTS)))
 
 
+@pytest.mark.slow
 @needs_stock
 def test_a_compressed_pipeline_can_be_saved_again(make_pair, tmp_path):
     compressed = spacy.load(make_pair(NER, "tagger")[1])

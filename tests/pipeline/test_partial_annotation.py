@@ -307,6 +307,7 @@ def annotate_only(label, *, is_told):
     return [Example(nlp.make_doc(doc.text), doc) for doc in docs]
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("is_told", [True, False])
 def test_all_labels_are_learned_from_corpora_of_one_each(make_pipeline, is_told):
     nlp = make_pipeline({NER: {}})

@@ -107,11 +107,13 @@ def test_it_learns_a_toy_task(make_pipeline, tmp_path):
             )
 
 
+@pytest.mark.slow
 def test_it_learns_from_a_row_for_each_token_too(make_pipeline):
     nlp = trained(make_pipeline, steps=40, model={"tok2vec": {"pooling": "first"}})
     assert nlp.evaluate(make_examples(nlp))["qa_exact"] == 1.0
 
 
+@pytest.mark.slow
 def test_it_learns_that_a_context_has_no_answer(make_pipeline):
     questions = [*TOY[:2], ("the risk of?", OTHER, []), ("Mutations of?", OTHER, ["BRCA1"])]
     nlp = trained(make_pipeline, steps=40, questions=questions, no_answer=True)
@@ -288,6 +290,7 @@ def test_what_is_no_pair_is_left_alone(make_pipeline):
 # Documents of every kind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("no_answer", [False, True])
 @pytest.mark.parametrize("context", ["", " ", "\n\n\t", "😀", "\u0301", "a"])
 def test_contexts_of_hardly_anything_are_read(make_pipeline, context, no_answer):
@@ -329,6 +332,7 @@ def test_an_answer_is_found_anywhere_in_a_hundred_thousand_words(make_pipeline):
 # On the exported encoder, in several processes, in files
 
 
+@pytest.mark.slow
 def test_it_predicts_the_same_on_the_exported_encoder_and_in_two_processes(make_pipeline, tmp_path):
     nlp = trained(make_pipeline, steps=30)
     write_compressed(nlp, tmp_path, "fp32", False)
@@ -358,6 +362,7 @@ def test_answers_survive_a_doc_bin(make_pipeline):
     assert read.spans["answer"][0]._.confidence == doc.spans["answer"][0]._.confidence
 
 
+@pytest.mark.slow
 def test_a_corpus_as_published_becomes_a_pipeline_that_the_docs_use(tiny_bert, tmp_path, capsys):
     """Train as `init-config` says, and run the snippet of docs/tasks/question_answering.md."""
     paragraphs = [

@@ -562,6 +562,7 @@ def test_a_pipeline_without_an_encoder_is_told_so():
 # Documents of every kind
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("text", ["", " ", "\n\n\t", "😀", "\u0301", "Aspirin", "<< >> [[ ]]"])
 def test_texts_of_hardly_anything_have_no_relations(make_pipeline, text):
     nlp, _, examples = ready(make_pipeline)
@@ -579,6 +580,7 @@ def test_no_documents_have_no_candidates(make_pipeline):
     assert candidates == [] and probabilities.shape == (0, 3)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_words_are_searched(make_pipeline):
     nlp, head, _ = ready(make_pipeline, max_distance=3)
     set_scores(head, [9.0, 0.0, 0.0])
@@ -592,6 +594,7 @@ def test_a_hundred_thousand_words_are_searched(make_pipeline):
     ]
 
 
+@pytest.mark.slow
 def test_processes_of_a_pipe_find_what_one_finds(trained_path):
     nlp = spacy.load(trained_path)
     texts = [text for text, _ in (*ENTITIES, *MARKED)]
@@ -632,6 +635,7 @@ def test_it_finds_and_learns_the_same_on_the_exported_encoder(trained_path, tmp_
 # In a workflow
 
 
+@pytest.mark.slow
 def test_the_template_trains_on_marked_sentences_as_they_are_published(tiny_bert, tmp_path):
     lines = [json.dumps({"text": text, "label": label or "false"}) for text, label in MARKED]
     for part, times in (("train", 10), ("dev", 1)):
@@ -653,6 +657,7 @@ def test_the_template_trains_on_marked_sentences_as_they_are_published(tiny_bert
     assert nlp.get_pipe(RELATIONS).cfg["pairs"] == pairs
 
 
+@pytest.mark.slow
 def test_behind_another_pipeline_it_has_its_own_encoder(make_pipeline, trained_path, tiny_roberta):
     nlp = spacy.load(trained_path)
     other = make_pipeline({TEXTCAT: {}}, encoder=tiny_roberta)
@@ -751,6 +756,7 @@ def test_scores_of_pairs_with_several_labels_are_those_of_scikit_learn():
             assert scores[f"relations_{average}_{name}"] == pytest.approx(value)
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("steps", [4, 8, 12])
 def test_scores_of_a_models_predictions_are_those_of_scikit_learn(make_pipeline, steps):
     nlp = trained(make_pipeline, steps=steps)

@@ -66,6 +66,7 @@ def trained() -> Language:
     return nlp
 
 
+@pytest.mark.slow
 def test_spacys_own_components_do_the_same_without_the_words(trained, tmp_path):
     texts = [TEXT, "Echeverria took insulin"]
     expected = [describe(doc) for doc in trained.pipe(texts)]
@@ -159,6 +160,7 @@ def test_a_function_as_a_component_keeps_no_words(tmp_path):
     assert not find_word(tmp_path / "out", "Ochoa")
 
 
+@pytest.mark.slow
 def test_a_directory_is_stripped_in_place_and_again_without_a_change(trained, tmp_path):
     read_words(trained)
     expected = describe(trained(TEXT))

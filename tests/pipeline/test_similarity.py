@@ -59,6 +59,7 @@ def annotated(nlp, *numbers):
 # Learning
 
 
+@pytest.mark.slow
 def test_it_learns_the_numbers_of_a_toy_task(make_pipeline, tmp_path):
     nlp = trained(make_pipeline, steps=60)
     examples = make_examples(nlp)

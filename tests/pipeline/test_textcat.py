@@ -556,6 +556,7 @@ def test_no_documents_have_no_probabilities(make_pipeline):
     assert head.probabilities([]) == []
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_words_are_classified(make_pipeline):
     nlp = trained(make_pipeline, exclusive=True)
     words = ["breast", "cancer"] * 50_001
@@ -755,6 +756,7 @@ def test_a_document_without_predictions_is_scored():
     assert (scores["cats_micro_p"], scores["cats_micro_r"]) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_scores_survive_the_corpus_and_the_settings_are_the_components(make_pipeline, tmp_path):
     """Gold is read from a DocBin, and a threshold changes which classes count as predicted."""
     nlp = trained(make_pipeline, threshold=1.0)

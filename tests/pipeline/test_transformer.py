@@ -117,6 +117,7 @@ def test_grad_factor_zero_keeps_a_head_from_training_the_encoder(make_pipeline):
     assert np.abs(gradient(nlp)).sum() == 0
 
 
+@pytest.mark.slow(least=1)
 @needs_stock
 @pytest.mark.parametrize("head", STOCK_HEADS)
 def test_spacys_own_heads_train_through_the_stock_listener(make_pipeline, weights, head):
@@ -132,6 +133,7 @@ def test_spacys_own_heads_train_through_the_stock_listener(make_pipeline, weight
     check_learned(nlp, head)
 
 
+@pytest.mark.slow
 @needs_stock
 def test_stock_and_own_heads_share_an_encoder(make_pipeline, weights):
     from spacy_transformers.layers import TransformerListener
@@ -208,6 +210,7 @@ def test_trf_data_is_that_of_the_last_run(make_pipeline):
     assert not np.allclose(before, after)
 
 
+@pytest.mark.slow(least=1)
 @needs_stock
 @pytest.mark.parametrize(
     "heads, settings, stays",
@@ -282,6 +285,7 @@ def two_threads():
     torch.set_num_threads(threads)
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.filterwarnings("ignore:This process")
 @pytest.mark.parametrize("keep", [False, True])
 def test_several_processes_give_what_one_gives(make_pipeline, two_threads, keep):
@@ -336,6 +340,7 @@ def test_a_listener_hears_the_encoder_that_it_names(make_pipeline):
     assert nlp.get_pipe(ENCODER).listening_components == [NER]
 
 
+@pytest.mark.slow(least=1)
 def test_a_saved_pipeline_gives_the_same(make_pipeline, any_encoder, tmp_path):
     nlp, examples, optimizer = initialised(make_pipeline, {NER: {}}, encoder=any_encoder)
     for _ in range(15):
@@ -354,6 +359,7 @@ def test_a_saved_pipeline_gives_the_same(make_pipeline, any_encoder, tmp_path):
             )
 
 
+@pytest.mark.slow
 @needs_stock
 def test_a_loaded_pipeline_learns_on(make_pipeline, weights, tmp_path):
     nlp, examples, _ = initialised(make_pipeline, {NER: {}, "tagger": STOCK_HEADS["tagger"]})

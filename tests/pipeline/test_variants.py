@@ -21,6 +21,7 @@ def find(text, *rules, **settings):
 TOKENIZER = "spacy_biomed.Tokenizer.v1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "variant",
     [
@@ -49,6 +50,7 @@ def test_a_reference_sequence_is_not_part_of_the_variant():
     assert find("(NM_000059.3:c.7007G>A)") == [("c.7007G>A", "VARIANT")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

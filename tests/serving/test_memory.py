@@ -53,6 +53,7 @@ def make_texts(word: str) -> list[str]:
     return [f"Ms. {word} came.", f"aspirin for {word} {word}"]
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("write", ["write_findings", "write_deidentified"])
 def test_no_words_of_texts_are_kept_after_their_answer(nlp, write):
     # Put together here, since the constants of a module are in memory.

@@ -50,6 +50,7 @@ def test_nothing_of_an_answer_becomes_html():
     assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval", script)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lang", ["ca", "de", "en", "es", "fr", "it", "nl", "pt", "sv", "xx"])
 def test_the_empty_field_shows_a_sentence_in_the_language_of_the_pipeline(lang):
     sentence = find_example(lang)

@@ -227,6 +227,7 @@ BAD_BODIES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("body", "status", "message"), BAD_BODIES)
 @pytest.mark.parametrize("path", ["/annotate", "/deidentify"])
 def test_a_bad_body_is_refused_in_a_line(post, path, body, status, message):

@@ -38,6 +38,7 @@ def server(directory, tmp_path_factory):
         yield server
 
 
+@pytest.mark.slow
 def test_it_listens_on_loopback_and_takes_its_own_names_alone(server):
     assert server.address.startswith("http://127.0.0.1:")
     for host, status in (("localhost:1", 200), ("example.org", 421)):
@@ -45,6 +46,7 @@ def test_it_listens_on_loopback_and_takes_its_own_names_alone(server):
         assert answer.status_code == status
 
 
+@pytest.mark.slow
 def test_clients_at_the_same_time_get_what_nlp_pipe_gives(server):
     rules = create_rules()
     texts = [f"{n} aspirin, Ochoa. " * (n % 7) for n in range(100)]
@@ -71,6 +73,7 @@ def test_fifty_megabytes_are_refused_with_a_line(server, has_length):
     assert "5,000,000 bytes" in answer.json()["error"]
 
 
+@pytest.mark.slow
 def test_malformed_requests_are_answered_by_a_line_and_the_server_goes_on(server, monkeypatch):
     rules = create_rules()
     good = ("aspirin", describe(rules("aspirin"), find_layers(rules)))
@@ -98,6 +101,7 @@ def count_waiting(server) -> int:
     return HTTP.get(f"{server.address}/health").json()["waiting"]
 
 
+@pytest.mark.slow
 def test_a_client_that_closes_its_connection_leaves_the_queue(directory, tmp_path):
     with running(directory, tmp_path / "log", *ONE_BY_ONE, **{STAY_VARIABLE: "60"}) as server:
         place = urlsplit(server.address)
@@ -112,6 +116,7 @@ def test_a_client_that_closes_its_connection_leaves_the_queue(directory, tmp_pat
         wait_until(lambda: count_waiting(server) == 0)
 
 
+@pytest.mark.slow
 def test_the_end_of_a_server_waits_for_what_has_begun(directory, tmp_path):
     with running(directory, tmp_path / "log", *ONE_BY_ONE, **{STAY_VARIABLE: "2"}) as server:
         answers = []
@@ -133,6 +138,7 @@ def test_the_end_of_a_server_waits_for_what_has_begun(directory, tmp_path):
             HTTP.get(f"{server.address}/health")
 
 
+@pytest.mark.slow
 def test_a_component_that_never_returns_neither_holds_requests_nor_the_end(directory, tmp_path):
     options = ("--timeout", "0.5")
     with running(directory, tmp_path / "log", *options, **{STAY_VARIABLE: "600"}) as server:
@@ -144,6 +150,7 @@ def test_a_component_that_never_returns_neither_holds_requests_nor_the_end(direc
         assert server.process.wait(timeout=60) == 0
 
 
+@pytest.mark.slow
 def test_a_token_of_a_file_is_needed_for_texts(directory, tmp_path):
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     options = ("--token-file", str(tmp_path / "token"), "--host", "0.0.0.0")

@@ -26,6 +26,7 @@ def read_options() -> list[list[str]]:
     return [shlex.split(re.sub(r"--port \d+", "", options)) for _, options in commands]
 
 
+@pytest.mark.slow
 def test_commands_and_snippets_run(tmp_path, monkeypatch, capsys):
     if shutil.which("curl") is None or "--json" not in run("curl --help all"):
         pytest.skip("needs curl 7.82 or newer")

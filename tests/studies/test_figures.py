@@ -68,6 +68,7 @@ def test_every_change_is_told_and_drawn_as_its_effect():
     assert [kind for kind in kinds if kind in EFFECTS] == [effect(c, 0.5) for c in CHANGES.values()]
 
 
+@pytest.mark.slow
 def test_the_same_figures_give_the_same_bytes():
     assert draw_scatter("title", "F1", PANELS) == draw_scatter("title", "F1", PANELS)
     drawn = [draw_effects(["a", "b<c", "d"], CHANGES, 0.5) for _ in range(2)]

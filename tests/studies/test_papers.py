@@ -129,6 +129,7 @@ def unit_of(entry):
     return SENTENCE if entry.conversion.get("sentences") else UNITS.get(entry.format, DOCUMENT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("study", "corpus"), PAPERS)
 def test_the_task_its_labels_unit_and_metric_are_the_papers(study, corpus):
     entry, section = entry_of(study, corpus), STUDIES[study].corpora[corpus]
@@ -192,6 +193,7 @@ def read_protocol(study, corpus):
 
 
 # Figure 2 of Rohanian et al. is on time.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("study", "corpus"), [case for case in PAPERS if case[0] != "rohanian_figure_2"]
 )
@@ -233,6 +235,7 @@ SIZES = {
 }
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("name", SIZES)
 def test_an_epoch_has_as_many_units_as_the_paper(name, corpora_dir):
     archive, size, tolerance = SIZES[name]
@@ -266,6 +269,7 @@ def test_steps_of_an_epoch_are_units_by_the_size_of_a_batch(
     assert -(-sum(1 for _ in learned) // size) == steps
 
 
+@pytest.mark.slow
 def test_all_pairs_and_relations_of_ddi_are_there(corpora_dir):
     parts = count_units(find_corpus("ddi_2013_blue"), corpora_dir("ddi2013"))
     relations = {
@@ -276,6 +280,7 @@ def test_all_pairs_and_relations_of_ddi_are_there(corpora_dir):
     assert (len(parts["test"]), relations["test"]) == (5716, 979)
 
 
+@pytest.mark.slow
 def test_every_mention_of_quaero_is_read(corpora_dir):
     folder, entry = corpora_dir("quaero"), find_corpus("quaero")
     files = [file for part in ("train", "test") for file in (folder / part).glob("*.ann")]

@@ -127,6 +127,7 @@ def test_scores_are_those_of_the_pipeline_that_training_makes(done, read, corpor
     assert all(cell.is_made_of_documents() for cell in results.cells.values())
 
 
+@pytest.mark.slow
 def test_finished_runs_are_kept_and_only_those_that_changed_are_made(done, run, read, trainings):
     first, output = done
     made, _ = trainings
@@ -150,6 +151,7 @@ def test_one_length_for_all_corpora_together_is_refused_before_the_first_trainin
         plan_study(study, tmp_path / "mentions")
 
 
+@pytest.mark.slow
 def test_a_corpus_of_another_name_is_trained_together_too(run, read):
     text = STUDY.replace("[corpora.topics]", '[corpora.classes]\nsource = "topics"')
     joint = TOGETHER[: TOGETHER.index("[rows.apart]")]
@@ -247,6 +249,7 @@ def test_tasks_together_are_one_run_from_whose_encoder_those_apart_start(
     assert len(made) == 6
 
 
+@pytest.mark.slow
 def test_nothing_of_a_study_but_its_pipelines_has_words_of_the_texts(run, read, tmp_path):
     run(read(TOGETHER))
     for path in (tmp_path / "output").rglob("*"):

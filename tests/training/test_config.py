@@ -96,6 +96,7 @@ def test_batch_words_and_learning_rate_are_the_templates_unless_given(converted)
     assert given["training"]["optimizer"]["learn_rate"]["initial_rate"] == 0.5
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("settings", [*({"task": task} for task in TASKS), LINEAR], ids=str)
 def test_a_filled_config_makes_a_pipeline(converted, settings):
     config = fill(converted, **settings)
@@ -215,6 +216,7 @@ def test_sentences_are_found_before_the_head_of_assertions(converted):
     assert config["corpora"]["dev"]["gold_entities"] is True
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("settings", [*({"task": task} for task in TASKS), LINEAR], ids=str)
 def test_a_written_config_is_complete_and_spacy_changes_none_of_it(converted, tmp_path, settings):
     fill(converted, **settings).to_disk(tmp_path / "written.cfg")

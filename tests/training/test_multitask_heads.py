@@ -42,6 +42,7 @@ def found(doc, name):
 # Heads that come and go
 
 
+@pytest.mark.slow
 def test_a_head_is_taken_out_and_the_others_stay_bit_identical(trained_tasks, tmp_path):
     nlp = spacy.load(trained_tasks)
     expected = predictions(nlp, ["drugs", "topics"])
@@ -55,6 +56,7 @@ def test_a_head_is_taken_out_and_the_others_stay_bit_identical(trained_tasks, tm
     assert not (tmp_path / "diseases").exists()
 
 
+@pytest.mark.slow
 def test_a_pipeline_is_put_together_of_another_ones_heads(trained_tasks, tmp_path):
     expected = predictions(spacy.load(trained_tasks), ["topics", "drugs"])
     source = spacy.load(trained_tasks)
@@ -102,6 +104,7 @@ def test_the_encoder_runs_once_for_all_heads(trained_tasks, monkeypatch):
     assert len(calls) == 1
 
 
+@pytest.mark.slow
 def test_a_pipeline_of_several_heads_is_compressed(trained_tasks, corpora, tmp_path):
     """Checked on documents that are each annotated for one head."""
     nlp = spacy.load(trained_tasks)
@@ -125,6 +128,7 @@ def test_a_pipeline_of_several_heads_is_compressed(trained_tasks, corpora, tmp_p
 # Refined together, fine-tuned apart
 
 
+@pytest.mark.slow
 def test_a_refined_encoder_is_fine_tuned_from_its_pipelines_folder(
     trained_tasks, make_tasks_config, corpora, weights
 ):

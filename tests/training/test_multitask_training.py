@@ -78,6 +78,7 @@ def test_a_streamed_corpus_has_the_same_epochs(make_tasks_config):
 # Learning
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     ("names", "task"),
     [(HEADS, task) for task in HEADS] + [(HEADS[:2], task) for task in HEADS[:2]],
@@ -101,6 +102,7 @@ def test_a_batch_of_one_task_leaves_the_other_heads_bit_identical(
     assert not np.array_equal(weights(nlp, ENCODER), before[ENCODER])
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("task", HEADS)
 def test_other_heads_send_the_encoder_no_gradient(make_tasks_config, weights, task):
     """It learns from a batch what it learns where the batch's head is the only one."""
@@ -168,6 +170,7 @@ BY_WORD_PIECES = {
 }
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize(
     ("schedule", "inner"), [("round_robin", None), ("proportional", BY_WORD_PIECES)]
 )
@@ -186,6 +189,7 @@ def test_a_run_that_was_stopped_ends_as_one_that_was_not(
 # Scores
 
 
+@pytest.mark.slow
 def test_a_components_scores_are_those_on_its_corpus_alone(trained_tasks, corpora):
     nlp = spacy.load(trained_tasks)
     paths = {name: corpora / name / "train.spacy" for name in HEADS}

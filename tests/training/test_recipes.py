@@ -131,6 +131,7 @@ def test_each_recipe_is_that_of_a_paper():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_batches_are_of_as_many_sequences_as_in_the_paper(filled, recipe):
     batcher, _, corpora = resolve(filled[recipe])
@@ -198,6 +199,7 @@ def find_target_tags(nlp, recipe):
     return np.asarray(scores.lengths).tolist(), tags
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("recipe", [name for name in RECIPES if task_of(name) == "ner"])
 def test_the_labels_of_word_pieces_are_the_papers(filled, recipe):
     nlp = init_nlp(filled[recipe])
@@ -421,6 +423,7 @@ def test_mulyar_takes_25_sequences_of_entities_and_40_pairs_in_turn(several):
     assert config["components"]["ner"]["model"]["tok2vec"]["pooling"] == "pieces"
 
 
+@pytest.mark.slow
 def test_peng_shuffles_batches_of_32_sequences_of_all_tasks(several):
     config, tasks = several["peng"]
     batches = read_batches(config)

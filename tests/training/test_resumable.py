@@ -229,6 +229,7 @@ def assert_same_pipelines(one: Path, other: Path) -> None:
     assert [path for path in left if left[path] != right[path]] == []
 
 
+@pytest.mark.slow(least=3)
 @pytest.mark.parametrize("name", NAMES)
 def test_it_trains_as_spacy_does(make_config, tmp_path, name):
     config = make_config(CONFIGS[name])
@@ -238,6 +239,7 @@ def test_it_trains_as_spacy_does(make_config, tmp_path, name):
     assert_same_pipelines(tmp_path / "ours", tmp_path / "spacy")
 
 
+@pytest.mark.slow(least=2)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("updates", [2, 16])
 def test_a_run_that_was_stopped_ends_as_one_that_was_not(make_config, tmp_path, name, updates):
@@ -262,6 +264,7 @@ def test_no_words_of_the_training_texts_are_saved(make_config, tmp_path, train, 
         assert strings == sorted(nlp.get_pipe("biomed_ner").labels)
 
 
+@pytest.mark.slow
 def test_a_run_may_be_stopped_again_and_again(make_config, tmp_path):
     config = make_config()
     expected = run_spacy(config, tmp_path / "spacy")
@@ -301,6 +304,7 @@ def test_patience_counts_on(make_config, tmp_path):
     assert_same_pipelines(tmp_path / "ours", tmp_path / "spacy")
 
 
+@pytest.mark.slow
 def test_the_first_step_is_not_evaluated_where_that_is_not_wanted(make_config, tmp_path):
     config = make_config()
     expected = rows(run(config, tmp_path / "with"))
@@ -313,6 +317,7 @@ def test_the_first_step_is_not_evaluated_where_that_is_not_wanted(make_config, t
         assert [path for path in with_ if with_[path] != without[path]] in ([], ["meta.json"])
 
 
+@pytest.mark.slow
 def test_a_run_without_a_first_evaluation_is_continued(make_config, tmp_path):
     config = make_config()
     settings = {"evaluate_first": False}
@@ -355,6 +360,7 @@ def test_before_update_is_called_for_every_step_of_a_resumed_run(make_config, tm
     assert calls == expected
 
 
+@pytest.mark.slow
 def test_the_words_and_seconds_go_on(make_config, tmp_path):
     logger = {"@loggers": "spacy_biomed.RichLogger.v1", "jsonl": str(tmp_path / "rows.jsonl")}
     config = make_config(logger=logger)
@@ -372,6 +378,7 @@ def test_the_words_and_seconds_go_on(make_config, tmp_path):
     assert seconds == sorted(seconds)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_removed_when_training_is_done_and_then_a_run_begins_anew(
     make_config, tmp_path
 ):
@@ -398,6 +405,7 @@ def test_a_checkpoint_of_another_config_is_not_continued(stopped):
     assert rows(printed)[0][1] == "0"
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_corpus_is_not_continued(stopped, converted, tmp_path):
     config, output = stopped
     train_part = converted / "train.spacy"
@@ -443,6 +451,7 @@ def test_a_run_that_was_killed_while_it_replaced_its_best_pipeline_is_continued(
     assert sorted(path.name for path in output.iterdir()) == ["model-best", "model-last"]
 
 
+@pytest.mark.slow
 def test_a_run_is_not_continued_where_that_is_not_wanted(stopped):
     config, output = stopped
     assert rows(run(config, output, resume=False))[0][1] == "0"

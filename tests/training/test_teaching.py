@@ -100,6 +100,7 @@ def test_annotated_documents_are_repeated_and_texts_are_not(teacher, converted, 
     assert np.array_equal(first, second)
 
 
+@pytest.mark.slow
 def test_a_student_learns_unlabelled_words_from_its_teacher(
     teacher, converted, tmp_path, tiny_bert
 ):

@@ -90,6 +90,7 @@ def found(nlp, corpus):
     return [[(ent.text, ent.label_) for ent in nlp(text).ents] for text in texts(corpus)]
 
 
+@pytest.mark.slow
 def test_every_component_is_sourced_in_its_order_and_what_the_template_trains_learns(
     update, trained
 ):
@@ -129,6 +130,7 @@ def test_the_learning_rate_is_chosen_by_the_pipelines_own(
     assert optimizer["learn_rate"]["initial_rate"] == rate
 
 
+@pytest.mark.slow
 def test_new_labels_come_after_the_old_ones_whose_weights_and_predictions_stay(
     update, trained, converted, genes
 ):
@@ -162,6 +164,7 @@ def test_all_new_tags_together_are_a_hundredth_as_probable_as_outside(update, tr
     np.testing.assert_allclose(kept, before[0], rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_grown_pipeline_is_saved_and_loaded(update, genes, tmp_path):
     grown = init_nlp(update.config)
     grown.to_disk(tmp_path / "grown")
@@ -170,6 +173,7 @@ def test_a_grown_pipeline_is_saved_and_loaded(update, genes, tmp_path):
     assert found(loaded, genes) == found(grown, genes)
 
 
+@pytest.mark.slow(least=1)
 @pytest.mark.parametrize("run", [spacy_train, train], ids=["spacy", "biomed"])
 def test_the_new_label_is_learned(run, template, genes, trained, tmp_path):
     update = create_update(

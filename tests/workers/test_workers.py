@@ -85,6 +85,7 @@ def test_a_worker_that_ends_leaves_its_last_words(worker):
         worker.ask("die")
 
 
+@pytest.mark.slow
 def test_the_processes_of_a_pool_stay_until_it_ends(make_pool):
     with make_pool(1) as pool:
         told = {pool.submit("tell").result() for _ in range(3)}
@@ -95,6 +96,7 @@ def test_the_processes_of_a_pool_stay_until_it_ends(make_pool):
         os.kill(process, 0)
 
 
+@pytest.mark.slow
 def test_what_a_process_of_a_pool_refuses_is_bad_input(make_pool):
     with make_pool(1) as pool, pytest.raises(BiomedError, match="^a.txt: not here$"):
         pool.submit("refuse").result()

@@ -39,8 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what takes long and reaches no line that other tests do not, unless it is named.
 
-    Of a test that is marked `slow` and has several cases, a tenth runs, or as many as the mark
-    says. One that has no cases does not run.
+    If a test that is marked `slow` has several cases, a tenth runs, or as many as the mark says. If
+    it has one, it does not run.
     """
     is_all = config.option.slow or is_campaign()
     if is_all or config.option.keyword or any("::" in one for one in config.args):

@@ -231,6 +231,7 @@ CHECKS: dict[str, Callable[[dict[str, Any], list[str]], None]] = {
 }
 
 
+@pytest.mark.slow(least=6)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_what_a_page_says_to_try_works_as_it_stands(page, tmp_path, monkeypatch):
     section = read_section(page.read_text(encoding="utf8"))

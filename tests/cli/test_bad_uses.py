@@ -627,7 +627,7 @@ def fault(use: list[str], room: Room) -> str | None:
 def test_bad_uses_are_one_line_and_change_nothing(room, name):
     uses = uses_of(name)
     assert len(uses) >= 50
-    tried = choose_tries(uses, name, fewest=12)
+    tried = choose_tries(uses, name, fewest=8)
     faults = {shown(use): what for use in tried if (what := fault(use, room))}
     assert not faults, "\n\n".join(f"{use}\n    {what}" for use, what in faults.items())
 

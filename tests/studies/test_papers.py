@@ -246,6 +246,7 @@ def test_an_epoch_has_as_many_units_as_the_paper(name, corpora_dir):
     assert units == pytest.approx(size, rel=tolerance)
 
 
+@pytest.mark.slow(least=3)
 @pytest.mark.parametrize(
     ("study", "corpus", "archive", "steps"),
     [

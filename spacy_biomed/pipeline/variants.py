@@ -53,12 +53,15 @@ _FORMS = (
     rf"(?i:{_CODE}-?\(?\d+\)?-?{_CODE})|{_CODE}\d+(?:X|\*|fs|del)",
     # Val 158 Met, Arg506 to Gln, Ser551->Thr; not the sites Ser 473 and Thr 308
     rf"{_CODE}[\s-]?\(?\d+\)?(?:\s?(?:{_ARROW}|/|to)\s?|[\s-])?{_CODE}(?![\s-]?\(?\d)",
-    # 192Q/R, 232Thr
-    rf"\d{{2,4}}\s?{_CODE}{_BECOMES}{_CODE}|\d{{2,4}}(?:{_LETTER}/{_LETTER}|{_CODE})",
+    # 192Q/R, 232Thr; not 250G/L, 20M/F
+    rf"\d{{2,4}}\s?{_CODE}{_BECOMES}{_CODE}|\d{{2,4}}{_CODE}",
+    rf"\d{{2,4}}(?!(?:[GKT]/L|M/[FS]|F/M)){_LETTER}/{_LETTER}",
     # Older names of DNA: -616C/G, 1691 G>A, G1691->A, C(-260)T, G-308A, -31T, IVS8 -2A>G
     rf"{_SIGN}?\d{{2,}}(?:{_SIGN}\d+)?{_CHANGE}|[ACGT]\d{{2,}}{_BECOMES}[ACGT]",
     rf"[ACGT](?:\({_SIGN}\d{{2,5}}\)|{_SIGN}\d{{2,5}})[ACGT]",
-    rf"(?<!\)){_SIGN}\d{{2,5}}\s?[ACGT]{{1,2}}(?!/)|{_SIGN}\d{{3,5}}\s?{_LETTER}/{_LETTER}",
+    # not -80C, which is a temperature
+    rf"(?<!\)){_SIGN}(?:\d{{2,5}}(?:[AGT]|\s?[ACGT]{{2}})|\d{{3,5}}C)(?!/)",
+    rf"{_SIGN}\d{{3,5}}\s?{_LETTER}/{_LETTER}",
     rf"IVS\s?\d+,?\s?\(?{_SIGN}\s?\d+\)?(?:{_CHANGE}|\s?(?:del|ins|dup)\s?{_BASES})",
     # -120 bp duplication
     rf"{_SIGN}?\d+[ -]?(?:bp|base[ -]pair|nucleotide)[ -](?:deletion|insertion|duplication)(?!/)",

@@ -34,7 +34,8 @@ TOKENIZER = "spacy_biomed.Tokenizer.v1"
         *("3120+1G>A", "IVS8 -2A>G", "IVS10+1G>A", "35delG", "5382insC", "2238-9del AG"),
         *("76_78del", "delF508", "\u0394F508", "F508del", "35 delG", "657del5", "Y329fs"),
         *("Glu873Stop", "p.E947stop", "c.G1714C", "192Q/R", "55M/L", "232Thr", "-1240 L/S"),
-        *("-31T", "\u2212511 CC", "-120 bp duplication", "2-bp deletion", "6 base-pair insertion"),
+        *("-31T", "-511C", "\u2212511 CC", "-120 bp duplication", "2-bp deletion"),
+        "6 base-pair insertion",
     ],
 )
 def test_a_nomenclature_is_found_with_its_borders(variant):
@@ -58,7 +59,8 @@ def test_a_reference_sequence_is_not_part_of_the_variant():
         *("a 5 C/T scan", "p. 12", "p.m. 5", "Rs 50000", "c. 1990 A", "his 30 met the", "rs 5"),
         *("H1N1", "group C. 12 del", "1,200 A/G", "12.5 G/A", "2-3 A/C", "12/13 G/A", "Met 5 days"),
         *("pro 12 his", "12 del C", "680 U/L", "12 C/D", "Arg1", "a (T)-16T library", "-31 Tests"),
-        *("2 bp insertion/deletion", "a 5 bp insert", "-5 C"),
+        *("2 bp insertion/deletion", "a 5 bp insert", "-5 C", "-80 C", "\u221220C", "-20 A"),
+        *("250G/L", "20M/F", "150K/L"),
     ],
 )
 def test_what_only_resembles_a_nomenclature_is_not_found(text):

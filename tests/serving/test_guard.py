@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import logging
 import time
 
@@ -209,6 +210,9 @@ def test_a_body_that_takes_too_long_is_refused(rules):
 
 
 def test_a_text_that_takes_too_long_is_refused_and_others_are_not(ask, rules):
+    if sys.gettrace() is not None and sys.version_info < (3, 12):
+        pytest.skip("CPython 3.11 waits under a tracer until the other thread is interrupted")
+
     async def talk(client):
         stuck = await client.post("/annotate", json={"text": STAYS})
         for _ in range(200):  # it began a little after it was asked

@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-import sys
 import logging
+import sys
 import time
 
 import pytest

@@ -17,8 +17,6 @@ import traceback
 from collections.abc import Callable
 from typing import IO, Any, cast
 
-from ..errors import BiomedError
-
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -82,6 +80,8 @@ class Worker:
         except (BrokenPipeError, EOFError, pickle.UnpicklingError):  # it ended, or at an answer
             raise WorkerDied(self._last_words()) from None
         if error:
+            from ..errors import BiomedError  # which a worker from this file alone does not have
+
             message, kind = error
             raise BiomedError(message) if kind == "BiomedError" else WorkerFailed(message, kind)
         return result

@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.workers import process
 from spacy_biomed.workers.pool import ProcessPool
 from spacy_biomed.workers.process import Worker, WorkerDied, WorkerFailed, thread_settings
 
@@ -71,6 +72,20 @@ def make_pool(script):
 def test_a_worker_answers_requests_and_has_the_threads_it_was_given(worker):
     assert worker.ask("add", a=1, b=2) == 3
     assert worker.ask("threads") == {"OMP_NUM_THREADS": "3", "RAYON_NUM_THREADS": "3"}
+
+
+def test_a_worker_may_be_started_from_the_file_without_the_package(tmp_path):
+    script = tmp_path / "worker.py"
+    script.write_text(
+        "import runpy, sys\n"
+        "sys.modules['spacy_biomed'] = None  # as where it is not installed\n"
+        "class Methods:\n"
+        "    def add(self, a, b):\n"
+        "        return a + b\n"
+        f"runpy.run_path({process.__file__!r})['serve'](Methods())\n"
+    )
+    with Worker([sys.executable, str(script)]) as worker:
+        assert worker.ask("add", a=1, b=2) == 3
 
 
 def test_a_worker_goes_on_after_an_exception(worker):

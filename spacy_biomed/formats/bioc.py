@@ -57,7 +57,7 @@ def read_bioc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     The encoding that an XML file declares takes precedence over `encoding`.
 
     Raises:
-        BiomedError: if a file is not BioC, if two documents have one id, or if an annotation lacks
+        BiomedError: if a file is not BioC, two documents have one id (`is_new`), or an annotation lacks
             a type, lies beyond its passage or reads differently.
     """
     known: dict[str, int] = {}

@@ -43,7 +43,7 @@ def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
 
     Raises:
         BiomedError: if a line is of another kind or has another document's id, if two documents
-            have one id, or a mention lies beyond the text or reads differently.
+            have one id (`is_new`), or a mention lies beyond the text or reads differently.
     """
     known: dict[str, int] = {}
     for file in list_files(Path(path), SUFFIXES):

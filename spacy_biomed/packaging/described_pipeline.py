@@ -189,20 +189,16 @@ def _describe_origin(
     earlier = _read_earlier(config)
     corpora = description.get("corpora") or [description]
     sources = [_describe_corpus(corpus) for corpus in corpora]
-    licences = []
     if encoder is None:
         sources.append({"name": f"encoder: {Path(encoder_name).name}"})
     else:
         hub_url = f"https://huggingface.co/{encoder.hub_id}" if encoder.hub_id else None
         url, licence = hub_url or encoder.download or "", encoder.licence or ""
         sources.append({"name": f"encoder: {encoder.name}", "url": url, "license": licence})
-        licences.append(f"encoder: {licence or 'not stated'}")
     for source in earlier.get("sources", ()):
         if source["name"] not in {known["name"] for known in sources}:
             sources.append(source)
-    used = [one for one in sources if not one["name"].startswith("encoder: ")]
-    stated = dict.fromkeys(one.get("license") or "not stated" for one in used)
-    licences.insert(0, f"{'corpora' if len(used) > 1 else 'corpus'}: {', '.join(stated)}")
+    licences = _join_licences(sources)
     if "spacy_biomed" not in earlier:  # else its sources have them
         licences.append(earlier.get("license", ""))
     training = {
@@ -219,6 +215,20 @@ def _describe_origin(
         "license": "; ".join(filter(None, licences)),
         "spacy_biomed": training,
     }
+
+
+def _join_licences(sources: list[dict[str, str]]) -> list[str]:
+    """A line for the corpora and one for the encoders, each with every licence once."""
+    encoders = [one for one in sources if one["name"].startswith("encoder: ")]
+    corpora = [one for one in sources if one not in encoders]
+    lines = []
+    for kind, named in (
+        ("corpora" if len(corpora) > 1 else "corpus", corpora),
+        ("encoder", [one for one in encoders if "license" in one]),
+    ):
+        if stated := dict.fromkeys(one.get("license") or "not stated" for one in named):
+            lines.append(f"{kind}: {', '.join(stated)}")
+    return lines
 
 
 def _read_earlier(config: Config) -> dict[str, Any]:

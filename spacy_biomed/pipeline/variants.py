@@ -87,8 +87,8 @@ class BiomedVariants(Described, Pipe):
     has such a form becomes a mention, in place of mentions within it and of variants that reach
     beyond it ("c.1052delA deletion"). Where a mention of another label reaches beyond it, that one
     stays. Short forms such as V600E are not searched for, since cell lines (T47D) and devices have
-    them too: that is for a trained component. Genotypes without a place (Gln/Arg) stay
-    only if a component is sure of them.
+    them too: that is for a trained component. Genotypes without a place (Gln/Arg) stay only if a
+    component is sure of them.
 
     If the components before it find entities, and none of them has the label, it does nothing.
 

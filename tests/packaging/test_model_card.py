@@ -434,15 +434,18 @@ def test_a_pipeline_that_goes_on_from_another_names_what_that_was_made_of(parts,
         name="first",
         license="corpus: CC0",
         spacy_biomed={"corpus": "ncbi_disease"},
-        sources=[{"name": "NCBI Disease", "url": "https://example.org", "license": "CC0"}],
+        sources=[
+            {"name": "NCBI Disease", "url": "https://example.org", "license": "CC0"},
+            {"name": "encoder: old", "license": "MIT"},
+        ],
     )
     nlp.to_disk(tmp_path / "first")
     change(parts[1]["corpus"] / "corpus.json", name="mine", licence="CC BY 4.0", source="")
     go_on_from(parts, tmp_path / "first")
     meta, card = describe(parts, tmp_path / "second")
     names = [one["name"] for one in meta["sources"]]
-    assert names[0] == "mine" and names[-1] == "NCBI Disease"
-    assert meta["license"] == "corpora: CC BY 4.0, CC0; encoder: Apache-2.0"
+    assert names[0] == "mine" and names[-2:] == ["NCBI Disease", "encoder: old"]
+    assert meta["license"] == "corpora: CC BY 4.0, CC0; encoder: Apache-2.0, MIT"
     assert "| NCBI Disease | CC0 | https://example.org |" in card
     assert "| Continues from | en_first |" in card
 

@@ -34,11 +34,8 @@ _DEEPEST = 3
 class PackedFile:
     """A file in a folder or a zip file.
 
-    Attributes:
-        path: the file, for messages; names of zip files are in it like folders.
-        name: its path in what is read.
-        read: returns its content.
-        find: returns the content of the file with a name in the same folder, None if there is none.
+    `path` is for messages, with names of zip files like folders; `name` is its path in what is
+    read. `find` returns the content of another file in its folder, None if there is none.
     """
 
     path: Path
@@ -50,11 +47,8 @@ class PackedFile:
 def list_packed_files(path: Path, suffixes: Collection[str]) -> Iterator[PackedFile]:
     """List files with a suffix: the path itself, or those in and below a folder and in zip files.
 
-    Files whose names begin with a dot or an underscore are left out.
-
-    Raises:
-        BiomedError: if there is no such path, or a zip file is damaged, nested more than three
-            times, or unusually compressed.
+    Files whose names begin with a dot or an underscore are left out. Raise BiomedError if there is
+    no such path, or a zip file is damaged, nested more than three times, or unusually compressed.
     """
     if not path.exists():
         raise BiomedError(f"{path}: no such file or folder; check the path")
@@ -66,21 +60,20 @@ def list_packed_files(path: Path, suffixes: Collection[str]) -> Iterator[PackedF
                 with leaving_out():
                     yield from _list_members(file, name, file.read_bytes(), suffixes)
             else:
-                yield PackedFile(file, name, file.read_bytes, _finder(file.parent))
+                yield PackedFile(file, name, file.read_bytes, partial(_find, file.parent))
 
 
 def _is_wanted(name: PurePosixPath, suffixes: Collection[str]) -> bool:
     return name.suffix.lower() in (*suffixes, _ZIP) and not name.name.startswith((".", "_"))
 
 
-def _finder(folder: Path) -> Callable[[str], bytes | None]:
-    return lambda name: (folder / name).read_bytes() if (folder / name).is_file() else None
+def _find(folder: Path, name: str) -> bytes | None:
+    return (folder / name).read_bytes() if (folder / name).is_file() else None
 
 
 def _list_members(
     path: Path, name: PurePosixPath, content: bytes, suffixes: Collection[str], depth: int = 1
 ) -> Iterator[PackedFile]:
-    """List the files of a zip file, by its path for messages, its name and its content."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
     except _DAMAGED as error:

@@ -50,11 +50,10 @@ def _read_factoid(record: dict[str, object], where: str) -> Iterator[Document]:
     for number, snippet in enumerate(snippets, start=1):
         place = f"{where}.snippets[{number - 1}]"
         text = get_field(snippet, "text", str, place)
-        if text in seen:
-            continue
-        seen.add(text)
-        answers = None if strings is None else find_answers(text, strings)
-        yield create_question(f"{id}:{number}", body, text, answers, place)
+        if text not in seen:
+            seen.add(text)
+            answers = None if strings is None else find_answers(text, strings)
+            yield create_question(f"{id}:{number}", body, text, answers, place)
 
 
 def _flatten(exact_answer: object, where: str, depth: int = 2) -> Iterator[str]:

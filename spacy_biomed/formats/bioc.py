@@ -1,20 +1,16 @@
 """BioC (Comeau et al. 2013) as XML or JSON: collections of documents of passages."""
 
-import json
 import re
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain
-from json.decoder import JSONObject  # type: ignore[attr-defined]
-from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any
 
 from ..errors import BiomedError, quote
-from ..files.records import parse_json as decode_json
 from .documents import (
+    BYTE_ORDER_MARK,
     Document,
     Mention,
     Offsets,
@@ -33,7 +29,8 @@ PUBTATOR = "PubTator3"
 # Key under which an object has the line where it begins.
 _LINE = "\0line"
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
-_LABEL_KEYS = ("type", "relation")
+# Of JSON: strings, and what counts lines and objects.
+_TOKEN = re.compile(r'"(?:[^"\\]+|\\.)*"|[{\n]')
 
 # The parts of a document, and of a passage.
 _UNITS = {"document": "passage", "passage": "sentence"}
@@ -67,23 +64,25 @@ def read_bioc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 
 def _read_file(path: Path, encoding: str, known: dict[str, int]) -> Iterator[Document]:
     if path.suffix.lower() == ".json":
-        text = read_text(path, encoding).removeprefix("\ufeff")
-        documents = _parse_json(text, path)
+        text = read_text(path, encoding).removeprefix(BYTE_ORDER_MARK)
+        parsed = _parse_json(text, path)
+        documents = _list_documents(parsed, path)
     else:
-        text, documents = "", _parse_xml(path, encoding)
+        text, parsed = "", None
+        collection = read_xml(path, encoding, "a BioC collection", "collection")
+        documents = [_convert_unit(child) for child in collection.find("document")]
     if not documents:
         raise BiomedError(f"{path}: no document in this file; is it a BioC collection?")
     has_relations = any(_all_relations(document, path) for document in documents)
-    with_lines: list[_Part] = []
-    for index, part in enumerate(documents):
-        create = partial(_create_document, path=path, default_id=f"{path.stem}-{index + 1}")
-        document = read_if_sound(partial(create, part))
+    for number, part in enumerate(documents, start=1):
+        create = partial(_create_document, part, path, f"{path.stem}-{number}")
+        document = read_if_sound(create)
         with leaving_out():
             if (document is None or document.id in known) and _LINE not in part:
-                # JSON is read quickly, without line numbers. An error needs them: read it again.
-                with_lines = with_lines or _parse_json(text, path, with_lines=True)
-                part, document = with_lines[index], None
-            document = document or create(part)
+                # JSON is read quickly, without line numbers, which errors need.
+                _add_lines(parsed, text)
+                document = None
+            document = document or create()
             if not has_relations:
                 document.relations = None
             if not get_id(part, "id") or is_new(document, known):
@@ -91,7 +90,6 @@ def _read_file(path: Path, encoding: str, known: dict[str, int]) -> Iterator[Doc
 
 
 def _parts(part: _Part, key: str, path: Path) -> list[_Part]:
-    """Return the parts under a key; [] if there are none."""
     parts = part.get(key) or []
     if not isinstance(parts, list) or not all(isinstance(each, dict) for each in parts):
         raise BiomedError(f"{_where(part, path)}: expected {key!r} to be a list of objects")
@@ -189,7 +187,6 @@ def _is_plain(value: object) -> bool:
 
 
 def _create_mention(annotation: _Part, locations: list[_Part], offset: int, path: Path) -> Mention:
-    """Create a mention at offsets in its passage."""
     attributes = _infons(annotation, path)
     given = annotation.get("infons") or {}
     label = attributes.pop("type", "") if isinstance(given.get("type"), str) else ""
@@ -207,7 +204,7 @@ def _create_mention(annotation: _Part, locations: list[_Part], offset: int, path
 
 def _create_relations(relation: _Part, document: Document, path: Path) -> Iterator[Relation]:
     infons = _infons(relation, path)
-    labels = [infons.pop(key) for key in _LABEL_KEYS if key in infons]
+    labels = [infons.pop(key) for key in ("type", "relation") if key in infons]
     roles = _find_roles(relation)
     nodes = [] if roles else _parts(relation, "nodes", path)
     ids = [get_id(node, "refid") for node in nodes]
@@ -247,9 +244,17 @@ def _find_concepts(infons: dict[str, str], document: Document) -> list[str]:
     return concepts if len(concepts) > 1 else list(infons.values())
 
 
-def _parse_json(text: str, path: Path, *, with_lines: bool = False) -> list[_Part]:
-    """Parse a BioC collection in JSON, or a list of collections or documents, or one document."""
-    parsed = _parse_values(text, path, with_lines)
+def _parse_json(text: str, path: Path) -> Any:
+    """Parse JSON, or JSON lines with a document or a collection each, as a list."""
+    advice = "is it a BioC collection?"
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if len(lines) < 2 or not all(line.startswith("{") for _, line in lines):
+        return parse_json(text, str(path), advice)
+    return [parse_json(line, f"{path}:{number}", advice, has_lines=False) for number, line in lines]
+
+
+def _list_documents(parsed: Any, path: Path) -> list[_Part]:
+    """The documents of a collection, of a list of collections or documents, or one document."""
     if isinstance(parsed, list) and parsed and all(isinstance(one, dict) for one in parsed):
         # Services return a list of collections, or of documents.
         parts = [[one] if "passages" in one else _parts(one, "documents", path) for one in parsed]
@@ -263,45 +268,23 @@ def _parse_json(text: str, path: Path, *, with_lines: bool = False) -> list[_Par
     return _parts(parsed, "documents", path)
 
 
-def _parse_values(text: str, path: Path, with_lines: bool) -> Any:
-    """Parse JSON, or JSON lines with a document or a collection each, as a list."""
-    advice = "is it a BioC collection?"
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    if len(lines) < 2 or not all(line.startswith("{") for _, line in lines):
-        decode = partial(_decode_with_lines, first=1) if with_lines else decode_json
-        return parse_json(text, str(path), advice, decode)
-    parsed = []
-    for number, line in lines:
-        decode = partial(_decode_with_lines, first=number) if with_lines else decode_json
-        parsed.append(parse_json(line, f"{path}:{number}", advice, decode, has_lines=False))
-    return parsed
-
-
-def _decode_with_lines(text: str, first: int) -> object:
-    """Decode JSON, and store in each object the line where the object begins.
-
-    Args:
-        first: number of the text's first line.
-    """
-    line_ends = [match.start() for match in re.finditer("\n", text)]
-
-    def parse_object(
-        place: tuple[str, int], *arguments: object, **options: object
-    ) -> tuple[object, int]:
-        parsed, end = JSONObject(place, *arguments, **options)
-        parsed[_LINE] = bisect_left(line_ends, place[1]) + first
-        return parsed, end
-
-    decoder: Any = json.JSONDecoder()
-    decoder.parse_object = parse_object
-    decoder.scan_once = py_make_scanner(decoder)
-    return decoder.decode(text)
-
-
-def _parse_xml(path: Path, encoding: str) -> list[_Part]:
-    """Parse the documents of a BioC collection in XML into the form of JSON, with lines."""
-    collection = read_xml(path, encoding, "a BioC collection", "collection")
-    return [_convert_unit(child) for child in collection.find("document")]
+def _add_lines(parsed: Any, text: str) -> None:
+    """Store in each object the line where it begins; objects come in the order of their braces."""
+    lines = []
+    line = 1
+    for token in _TOKEN.finditer(text):
+        if token[0] == "{":
+            lines.append(line)
+        line += token[0] == "\n"
+    braces = iter(lines)
+    waiting = [parsed]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting.extend(reversed(value.values()))
+            value[_LINE] = next(braces)
+        elif isinstance(value, list):
+            waiting.extend(reversed(value))
 
 
 def _convert_unit(element: Element) -> _Part:

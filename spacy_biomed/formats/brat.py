@@ -14,13 +14,14 @@ from .documents import (
     Document,
     Mention,
     Relation,
+    find_named,
     join_fragments,
     list_files,
     number_lines,
     parse_offset,
     read_text,
 )
-from .findings import AnnotatedShard, FoundMention, list_mentions, name_file
+from .findings import AnnotatedShard, Row, list_mentions, name_file
 from .registry import Format
 from .repairs import keep_sound, leaving_out, locate
 from .spelling import reads_as
@@ -32,6 +33,7 @@ TASK_ANNOTATIONS = (".a1", ".a2")
 # `file:line`, and the line.
 _Placed = tuple[str, str]
 
+_TEXT_LINE = re.compile(r"[^\r\n]+")
 _MENTION = re.compile(r"(\S+) (-?\d+ -?\d+(?:; ?-?\d+ -?\d+)*)")
 _SHAPES = {
     "T": "T1<TAB>Label 0 5<TAB>covered text",
@@ -72,9 +74,11 @@ def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
             without mentions has an empty `.ann`).
     """
     root = Path(path)
-    texts = list_files(root, (".txt",))
-    if root.is_dir():
-        _check_counterparts(root, texts)
+    texts = dict.fromkeys(list_files(root, (".txt",)))
+    for file in list_files(root, (ANNOTATIONS, *TASK_ANNOTATIONS)) if root.is_dir() else ():
+        with leaving_out():
+            if file.with_suffix(".txt") not in texts:
+                raise BiomedError(f"{file}: there is no {file.stem}.txt beside it; add its text")
     annotations: dict[Path, list[_Placed]] = {}
     for file in texts:
         with leaving_out():
@@ -82,11 +86,11 @@ def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     has_relations = any(
         line[:1] in ("R", "E", "*") for lines in annotations.values() for _, line in lines
     )
+    folder = root if root.is_dir() else root.parent
     for file in list(annotations):
-        name = file.relative_to(root) if root.is_dir() else Path(file.name)
         with leaving_out():
             document = _read_pair(file, annotations.pop(file), encoding)
-            document.id = name.with_suffix("").as_posix()
+            document.id = file.relative_to(folder).with_suffix("").as_posix()
             if not has_relations:
                 document.relations = None
             yield document
@@ -94,10 +98,8 @@ def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 
 def _read_annotations(text_file: Path, encoding: str) -> list[_Placed]:
     """Read the lines of a text's annotations, each with its `file:line`."""
-    files = [text_file.with_suffix(ANNOTATIONS)]
-    if not files[0].is_file():
-        files = [text_file.with_suffix(suffix) for suffix in TASK_ANNOTATIONS]
-        files = [file for file in files if file.is_file()]
+    files = [text_file.with_suffix(suffix) for suffix in (ANNOTATIONS, *TASK_ANNOTATIONS)]
+    files = [file for file in files if file.is_file()]
     if not files:
         raise BiomedError(
             f"{text_file}: there is no {text_file.stem}{ANNOTATIONS} beside it; add it (empty "
@@ -105,17 +107,9 @@ def _read_annotations(text_file: Path, encoding: str) -> list[_Placed]:
         )
     return [
         (f"{file}:{number}", line)
-        for file in files
+        for file in (files[:1] if files[0].suffix == ANNOTATIONS else files)
         for number, line in number_lines(file, encoding, may_be_empty=True)
     ]
-
-
-def _check_counterparts(root: Path, texts: list[Path]) -> None:
-    known = set(texts)
-    for file in list_files(root, (ANNOTATIONS, *TASK_ANNOTATIONS)):
-        with leaving_out():
-            if file.with_suffix(".txt") not in known:
-                raise BiomedError(f"{file}: there is no {file.stem}.txt beside it; add its text")
 
 
 class _Line:
@@ -219,10 +213,8 @@ def _find_triggers(lines: list[_Line], mentions: dict[str, Mention]) -> dict[str
 
 
 def _resolve(line: _Line, id: str, arguments: dict[str, Mention]) -> Mention:
-    """Return the mention that an argument, an entity or an event, stands for."""
-    if id not in arguments:
-        raise BiomedError(f"{line.where}: there is no {escape(id)} in this file; correct the id")
-    return arguments[id]
+    """The mention that an argument, an entity or an event, stands for."""
+    return find_named(arguments, id, line.where, f"{escape(id)} in this file")
 
 
 def _parse_relations(line: _Line, arguments: dict[str, Mention]) -> Iterator[Relation]:
@@ -293,11 +285,15 @@ def write_brat(shard: AnnotatedShard) -> dict[str, bytes]:
 BRAT = Format(read_brat, write_brat, is_folder=True)
 
 
-def _standoff(text: str, found: dict[str, object]) -> Iterator[str]:
+def _standoff(text: str, found: Row) -> Iterator[str]:
     """The lines of an `.ann` file."""
     mentions, relations = list_mentions(text, found)
     for mention in mentions:
-        yield _write_mention(mention, text)
+        # A fragment for each line of the text, as brat requires.
+        lines = [one.span() for one in _TEXT_LINE.finditer(text, mention.start, mention.end)]
+        places = ";".join(f"{start} {end}" for start, end in lines)
+        covered = " ".join(text[start:end] for start, end in lines)
+        yield f"T{mention.number}\t{_one_word(mention.label)} {places}\t{covered}\n"
         note = {"confidence": mention.confidence, **mention.attributes}
         note = {name: value for name, value in note.items() if value is not None}
         if note:
@@ -306,15 +302,6 @@ def _standoff(text: str, found: dict[str, object]) -> Iterator[str]:
     for relation in relations:
         arguments = f"Arg1:T{relation.head.number} Arg2:T{relation.tail.number}"
         yield f"R{relation.number}\t{_one_word(relation.label)} {arguments}\n"
-
-
-def _write_mention(mention: FoundMention, text: str) -> str:
-    """The line of a mention, with a fragment for each line of the text, as brat requires."""
-    start = mention.start
-    lines = [match.span() for match in re.finditer(r"[^\r\n]+", text[start : mention.end])]
-    places = ";".join(f"{start + first} {start + last}" for first, last in lines)
-    covered = " ".join(text[start + first : start + last] for first, last in lines)
-    return f"T{mention.number}\t{_one_word(mention.label)} {places}\t{covered}\n"
 
 
 def _one_word(label: str) -> str:

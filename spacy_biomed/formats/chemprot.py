@@ -4,7 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import BiomedError, escape, quote
-from .documents import Document, Mention, Relation, list_files, number_lines, parse_offset
+from .documents import (
+    Document,
+    Mention,
+    Relation,
+    find_named,
+    list_files,
+    number_lines,
+    parse_offset,
+)
 from .repairs import leaving_out, locate
 
 ABSTRACTS, ENTITIES, RELATIONS = "abstracts", "entities", "relations"
@@ -50,7 +58,7 @@ def _read_part(path: Path, encoding: str) -> list[Document]:
     known: dict[str, set[str]] = {id: set() for id in documents}
     for where, (id, entity, label, start, end, string) in _read_rows(entities, ENTITIES, encoding):
         with leaving_out():
-            document = _find(documents, id, where)
+            document = find_named(documents, id, where, f"abstract {escape(id)}")
             if not (start.isdecimal() and end.isdecimal()):
                 raise BiomedError(
                     f"{where}: {quote(start)} and {quote(end)} are not offsets; write whole numbers"
@@ -61,7 +69,7 @@ def _read_part(path: Path, encoding: str) -> list[Document]:
     relations = path.with_name(path.name.replace(ABSTRACTS, RELATIONS))
     for where, (id, group, evaluated, _, *arguments) in _read_rows(relations, RELATIONS, encoding):
         with leaving_out():
-            document = _find(documents, id, where)
+            document = find_named(documents, id, where, f"abstract {escape(id)}")
             head, tail = _parse_arguments(arguments, known[id], where)
             if evaluated.strip() not in ("Y", "N"):
                 raise BiomedError(f"{where}: {quote(evaluated)} in the third column; write Y or N")
@@ -80,12 +88,6 @@ def _read_rows(path: Path, kind: str, encoding: str) -> Iterator[tuple[str, list
                 f"{path}:{number}: {len(fields)} columns; write {_SHAPES[kind]} with tabs between"
             )
         yield f"{path}:{number}", fields
-
-
-def _find(documents: dict[str, Document], id: str, where: str) -> Document:
-    if id not in documents:
-        raise BiomedError(f"{where}: there is no abstract {escape(id)}; add it, or remove the line")
-    return documents[id]
 
 
 def _parse_arguments(arguments: list[str], known: set[str], where: str) -> list[str]:

@@ -3,12 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from ..errors import BiomedError, escape, list_choices, quote
-from .documents import Document, Mention, list_files, read_lines
+from .documents import Document, Mention, Offsets, list_files, read_lines
 from .registry import Format
 from .repairs import leaving_out
 
@@ -32,7 +33,6 @@ MOST_SLIPS = 10
 # BILOU uses other letters than BIOES.
 _CANONICAL = {"L": "E", "U": "S"}
 
-
 _WEBANNO = "#FORMAT=WebAnno TSV"
 _NUMBER = re.compile(r"\d+(?:[-.:_]\d+)*")
 # Several tags in one, as nested mentions have.
@@ -40,7 +40,8 @@ _SEVERAL = re.compile(r"[|,;](?:O\b|[BIESLU]-)")
 _TAG = re.compile(r"\s(?:O|[BIESLU](?:-\S+)?)\s*$")
 
 
-class Row(NamedTuple):
+@dataclass(slots=True)
+class Row:
     """One token: line number in its file, string, tag prefix ("O" outside), label ("" outside)."""
 
     line: int
@@ -88,9 +89,10 @@ def read_columns(
 def _read_file(
     path: Path, encoding: str, scheme: str | None, n_sents: int, tag_label: str | None
 ) -> Iterator[Document]:
-    documents = _name_tags(_read_rows(path, encoding), path, tag_label)
-    if scheme is None:
-        scheme = _find_scheme([sentence for sentences in documents for sentence in sentences])
+    documents = _read_rows(path, encoding)
+    everything = [*chain.from_iterable(documents)]
+    _name_tags([*chain.from_iterable(everything)], path, tag_label)
+    scheme = scheme or _find_scheme(everything)
     if len(documents) == 1:
         (sentences,) = documents
         documents = [sentences[i : i + n_sents] for i in range(0, len(sentences), n_sents)]
@@ -115,38 +117,34 @@ def _read_rows(path: Path, encoding: str) -> list[list[list[Row]]]:
                 "convert it with --format inception"
             )
         is_start = line.startswith(DOCUMENT_STARTS)
-        if _is_comment(line) and not is_start:
-            continue
         if line.strip() and not is_start:
-            row = None
-            with leaving_out():
-                row = _parse_row(line, path, number)
-            if row is None:
+            # A token may begin with # too, and then ends with a tag.
+            is_short = "\t" not in line and not _TAG.search(line)
+            if not line.startswith("#") or not (is_short or _COMMENT.fullmatch(line)):
+                with leaving_out():
+                    sentence.append(_parse_row(line, path, number))
+                    continue
                 is_sound = False
-            else:
-                sentence.append(row)
             continue
         if sentence and is_sound:
             documents[-1].append(sentence)
         sentence, is_sound = [], True
         if is_start:
             documents.append([])
-    if any(documents):
-        _check_tokens(documents, path)
-    else:
+    if not any(documents):
         with leaving_out():  # as all sentences may have been
             raise BiomedError(f"{path}: no token in this file; unpack the corpus again")
+    _check_tokens([*chain.from_iterable(documents)], path)
     return documents
 
 
-def _check_tokens(documents: list[list[list[Row]]], path: Path) -> None:
+def _check_tokens(sentences: list[list[Row]], path: Path) -> None:
     """Refuse files whose first column numbers the tokens (CoNLL-U) or names the text (CoNLL-2012).
 
     Then each token of the file is a number, or all tokens of each sentence are the same.
     """
-    sentences = [sentence for sentences in documents for sentence in sentences]
     columns = [[row.token for row in sentence] for sentence in sentences]
-    if max(map(len, columns)) > 1 and (
+    if max(map(len, columns), default=0) > 1 and (
         all(_NUMBER.fullmatch(token) for column in columns for token in column)
         or all(len({*column}) == 1 for column in columns)
     ):
@@ -156,34 +154,19 @@ def _check_tokens(documents: list[list[list[Row]]], path: Path) -> None:
         )
 
 
-def _is_comment(line: str) -> bool:
-    """Whether a line is a comment; a token may begin with # too, and then ends with a tag."""
-    if not line.startswith("#"):
-        return False
-    return bool(_COMMENT.fullmatch(line)) or ("\t" not in line and not _TAG.search(line))
-
-
-def _name_tags(
-    documents: list[list[list[Row]]], path: Path, tag_label: str | None
-) -> list[list[list[Row]]]:
+def _name_tags(rows: list[Row], path: Path, tag_label: str | None) -> None:
     """Give tags without a label the one of the file."""
-    rows = [row for sentences in documents for sentence in sentences for row in sentence]
-    bare = next((row for row in rows if row.prefix != "O" and not row.label), None)
-    if bare is None:
-        return documents
+    bare = [row for row in rows if row.prefix != "O" and not row.label]
+    if not bare:
+        return
     if any(row.label for row in rows):
         raise BiomedError(
-            f"{path}:{bare.line}: the tag {quote(bare.prefix)} has no label, and other tags of the "
-            "file have one; write B-, I- (E-, S-, L-, U-) and a label, or O"
+            f"{path}:{bare[0].line}: the tag {quote(bare[0].prefix)} has no label, and other tags "
+            "of the file have one; write B-, I- (E-, S-, L-, U-) and a label, or O"
         )
     label = tag_label or _find_label(path)
-    return [
-        [
-            [row._replace(label=label if row.prefix != "O" else "") for row in sentence]
-            for sentence in sentences
-        ]
-        for sentences in documents
-    ]
+    for row in bare:
+        row.label = label
 
 
 def _find_label(path: Path) -> str:
@@ -224,8 +207,7 @@ def _find_scheme(sentences: list[list[Row]]) -> str:
     makes the file IOB2. Some files have B- for mentions of several tokens and I- for mentions of
     one token. Reading them as IOB1 gives the intended mentions, and valid IOB2 reads the same.
     """
-    rows = [row for sentence in sentences for row in sentence]
-    if any(row.prefix in "ES" for row in rows):
+    if any(row.prefix in "ES" for sentence in sentences for row in sentence):
         return "bioes"
     first_tags: Counter[str] = Counter()
     for sentence in sentences:
@@ -236,25 +218,23 @@ def _find_scheme(sentences: list[list[Row]]) -> str:
             last_label = row.label
     if not first_tags["B"]:
         return "iob1" if first_tags["I"] else "iob2"
-    is_mixed = first_tags["I"] > max(MOST_SLIPS, 0.1 * first_tags.total())
-    return "iob1" if is_mixed else "iob2"
+    return "iob1" if first_tags["I"] > max(MOST_SLIPS, 0.1 * first_tags.total()) else "iob2"
 
 
 def _create_document(path: Path, id: str, sentences: list[list[Row]], scheme: str) -> Document:
-    tokens: list[tuple[int, int]] = []
+    tokens: list[Offsets] = []
     mentions: list[Mention] = []
-    sentence_offsets: list[tuple[int, int]] = []
-    end = -1
+    sentence_offsets: list[Offsets] = []
+    start = 0
     for sentence in sentences:
         first = len(tokens)
         for row in sentence:
-            start = end + 1
-            end = start + len(row.token)
-            tokens.append((start, end))
+            tokens.append((start, start + len(row.token)))
+            start += len(row.token) + 1
         for begin, stop, label in _find_mentions(path, sentence, scheme):
             fragment = (tokens[first + begin][0], tokens[first + stop - 1][1])
             mentions.append(Mention(label, (fragment,)))
-        sentence_offsets.append((tokens[first][0], end))
+        sentence_offsets.append((tokens[first][0], tokens[-1][1]))
     return Document(
         id=id,
         text=" ".join(row.token for sentence in sentences for row in sentence),

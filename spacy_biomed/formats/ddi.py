@@ -1,12 +1,20 @@
 """The DDI corpus (Herrero-Zazo et al. 2013): an XML file per document, a tag per sentence."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 from ..errors import BiomedError, escape, quote
-from .documents import Document, Mention, Relation, join_fragments, list_files, parse_offset
+from .documents import (
+    Document,
+    Mention,
+    Relation,
+    find_named,
+    join_fragments,
+    list_files,
+    parse_offset,
+)
 from .repairs import keep_sound, leaving_out, locate
 from .xml_elements import Element, read_xml
 
@@ -54,7 +62,7 @@ def _create_document(root: Element) -> Document:
         entities = sentence.find("entity")
         mentions = list(keep_sound(partial(_create_mention, text=text), entities))
         document.mentions.extend(mention.move(shift) for mention in mentions)
-        known = {mention.id for mention in mentions}
+        known = {mention.id: mention for mention in mentions}
         pairs = [one for one in sentence.children if one.name in (PAIR, INTERACTION)]
         relations = keep_sound(partial(_create_relation, known=known), pairs)
         document.relations.extend(filter(None, relations))
@@ -78,23 +86,20 @@ def _create_mention(entity: Element, text: str) -> Mention:
     return join_fragments(text, mention, entity.where)
 
 
-def _create_relation(pair: Element, known: set[str]) -> Relation | None:
+def _create_relation(pair: Element, known: Mapping[str, Mention]) -> Relation | None:
     """Create the relation of a pair; None if it does not interact."""
-    head, tail, interacts = pair.get("e1"), pair.get("e2"), _interacts(pair)
-    for id in (head, tail):
-        if id not in known:
+    interacts = "true"
+    if pair.name == PAIR:
+        name = "interaction" if "interaction" in pair.attributes else "ddi"
+        interacts = pair.get(name)
+        if interacts not in ("true", "false"):
             raise BiomedError(
-                f"{pair.where}: there is no entity {quote(id)} in this sentence; correct the id"
+                f'{pair.where}: {name}="{escape(interacts)}"; write "true" or "false"'
             )
+    head, tail = (
+        find_named(known, id, pair.where, f"entity {quote(id)} in this sentence").id
+        for id in (pair.get("e1"), pair.get("e2"))
+    )
     label = pair.attributes.get("type") or UNSPECIFIED
-    return Relation(label, head, tail, pair.attributes.get("id", "")) if interacts else None
-
-
-def _interacts(pair: Element) -> bool:
-    if pair.name == INTERACTION:
-        return True
-    name = "interaction" if "interaction" in pair.attributes else "ddi"
-    value = pair.get(name)
-    if value not in ("true", "false"):
-        raise BiomedError(f'{pair.where}: {name}="{escape(value)}"; write "true" or "false"')
-    return value == "true"
+    relation = Relation(label, head, tail, pair.attributes.get("id", ""))
+    return relation if interacts == "true" else None

@@ -7,9 +7,10 @@ a `BiomedError` of one line: the file, the line, what is wrong, and what to do.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from ..annotations.document_keys import ANSWER_KEY, split_ids
 from ..annotations.pairs import join_pair
@@ -19,6 +20,7 @@ from ..files.compression import COMPRESSED_ENDINGS
 from ..files.outputs import RUN_FILES
 from ..files.records import CR_ALONE, check_text
 
+T = TypeVar("T")
 Offsets = tuple[int, int]
 
 BYTE_ORDER_MARK = "\ufeff"
@@ -48,17 +50,14 @@ class Mention:
 
     @property
     def start(self) -> int:
-        """Offset of the first character."""
         return self.fragments[0][0]
 
     @property
     def end(self) -> int:
-        """Offset after the last character."""
         return self.fragments[-1][1]
 
     @property
     def is_discontinuous(self) -> bool:
-        """Whether text that is not part of the mention lies between its fragments."""
         return len(self.fragments) > 1
 
     def move(self, shift: int) -> Mention:
@@ -170,11 +169,7 @@ def create_pair(
 
 
 def create_question(
-    id: str,
-    question: str,
-    context: str,
-    answers: Iterable[Offsets] | None,
-    where: str,
+    id: str, question: str, context: str, answers: Iterable[Offsets] | None, where: str
 ) -> Document:
     """Create the document of a question and its context.
 
@@ -217,14 +212,7 @@ def read_text(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False
 def decode(
     content: bytes, path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False
 ) -> str:
-    """Decode the content of a file.
-
-    Args:
-        path: the file, for messages.
-
-    Raises:
-        BiomedError: as `read_text` does.
-    """
+    """Decode the content of a file; raise BiomedError as `read_text` does."""
     try:
         if codecs.lookup(encoding).name in _NOT_OF_FILES:
             raise LookupError(encoding)
@@ -266,11 +254,7 @@ def read_lines(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = Fals
 def number_lines(
     path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False
 ) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line that has more than white space.
-
-    Raises:
-        BiomedError: as `read_text` does.
-    """
+    """Yield the number and the text of each line that has more than white space."""
     lines = read_lines(path, encoding, may_be_empty=may_be_empty)
     return ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
 
@@ -280,6 +264,13 @@ def parse_offset(digits: str) -> int:
     if len(digits) > 18:
         return -(10**18) if digits.startswith("-") else 10**18
     return int(digits)
+
+
+def find_named(known: Mapping[str, T], id: str, where: str, what: str) -> T:
+    """What has an id; raise BiomedError that there is no `what` at `where` if nothing has it."""
+    if id not in known:
+        raise BiomedError(f"{where}: there is no {what}; correct the id")
+    return known[id]
 
 
 def list_files(path: Path, suffixes: Iterable[str]) -> list[Path]:
@@ -308,9 +299,7 @@ def is_covered(text: str, mention: Mention, covered: str, *, any_case: bool = Fa
     """Whether a mention's fragments, joined by spaces, read as its file quotes them.
 
     White space does not matter: formats write a line end inside a mention as a space or omit it.
-
-    Args:
-        any_case: ignore case, for formats that quote in lower case.
+    With `any_case`, case does not either: some formats quote in lower case.
     """
     found = mention.read(text)
     if any_case:
@@ -319,13 +308,10 @@ def is_covered(text: str, mention: Mention, covered: str, *, any_case: bool = Fa
 
 
 def check_characters(document: Document) -> None:
-    """Check that no string of a document contains half of a surrogate pair, and no text a NUL.
+    """Raise BiomedError if a string has half of a surrogate pair, or the text has a NUL.
 
-    JSON escapes can contain such a half. It is not a character and cannot be stored. Text of a
+    JSON escapes can have such a half, which is not a character and cannot be stored. Text of a
     wrong encoding has NULs.
-
-    Raises:
-        BiomedError: if a string does.
     """
     if problem := check_text(document.text):
         raise BiomedError(f"{document.source}: document {quote(document.id)} has {problem}")

@@ -168,13 +168,14 @@ def _status(system: str, code: str) -> Resource:
 
 def _code(span: Row, meaning: Mapping[str, str]) -> Resource:
     """The words of a mention and its code, if it has one."""
+    if not span.get("code"):
+        return {"text": span["text"]}
     found = {
         "system": meaning.get("system"),
-        "code": span.get("code"),
+        "code": span["code"],
         "display": span.get("code_name"),
     }
-    coding = {name: value for name, value in found.items() if value}
-    return {"text": span["text"], **({"coding": [coding]} if span.get("code") else {})}
+    return {"text": span["text"], "coding": [{name: one for name, one in found.items() if one}]}
 
 
 def _create_id(document: AnnotatedDocument, span: Row) -> str:

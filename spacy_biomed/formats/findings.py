@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -30,34 +29,18 @@ Row = dict[str, Any]
 
 
 class Layers(NamedTuple):
-    """The layers that a pipeline may write beside entities.
+    """The layers that a pipeline may write beside entities."""
 
-    Attributes:
-        cats: classes, `doc.cats`.
-        relations: `doc._.relations`.
-        answers: `doc.spans["answer"]`.
-        sections: `span._.section`.
-        assertions: `span._.is_negated` and the others.
-        fields: of `ENTITY_FIELDS`, those that entities have.
-    """
-
-    cats: bool
-    relations: bool
-    answers: bool
-    sections: bool = False
-    assertions: bool = False
-    fields: tuple[str, ...] = ()
+    cats: bool  # `doc.cats`
+    relations: bool  # `doc._.relations`
+    answers: bool  # `doc.spans["answer"]`
+    sections: bool = False  # `span._.section`
+    assertions: bool = False  # `span._.is_negated` and the others
+    fields: tuple[str, ...] = ()  # of `ENTITY_FIELDS`, those that entities have
 
 
 class AnnotatedDocument(NamedTuple):
-    """A document and what was found in it.
-
-    Attributes:
-        number: its number in the input.
-        item: its row.
-        doc: the document.
-        found: see `describe`.
-    """
+    """A document, by its number and row in the input, and what was found in it (`describe`)."""
 
     number: int
     item: Item
@@ -91,16 +74,15 @@ class AnnotatedShard(NamedTuple):
 
 def find_layers(nlp: Language) -> Layers:
     """The layers that the components of a pipeline declare."""
-    assigned = {name for pipe in nlp.pipe_names for name in nlp.get_pipe_meta(pipe).assigns}
-    has_answers = any(nlp.get_pipe_meta(pipe).factory == "biomed_qa" for pipe in nlp.pipe_names)
-    fields = tuple(name for name in ENTITY_FIELDS if f"span._.{name}" in assigned)
+    metas = [nlp.get_pipe_meta(name) for name in nlp.pipe_names]
+    assigned = {name for meta in metas for name in meta.assigns}
     return Layers(
-        "doc.cats" in assigned,
-        "doc._.relations" in assigned,
-        has_answers,
-        f"span._.{SECTION}" in assigned,
-        f"span._.{ASSERTIONS[0]}" in assigned,
-        fields,
+        cats="doc.cats" in assigned,
+        relations="doc._.relations" in assigned,
+        answers=any(meta.factory == "biomed_qa" for meta in metas),
+        sections=f"span._.{SECTION}" in assigned,
+        assertions=f"span._.{ASSERTIONS[0]}" in assigned,
+        fields=tuple(name for name in ENTITY_FIELDS if f"span._.{name}" in assigned),
     )
 
 
@@ -117,16 +99,14 @@ def describe(doc: Doc, layers: Layers) -> Row:
         layers, it also has `section` (None outside of sections), `is_negated` and the other
         assertions (None where nobody looked), and the `fields`.
     """
-    stored = _list_stored(doc)
+    # spaCy keeps the values of extensions of spans, tokens and the document together.
+    names = {key[1] for key in doc.user_data if isinstance(key, tuple) and key[0] == "._."}
+    stored = sorted(names - _OWN_FIELDS)
     entities = [_describe_span(span, None, stored, layers) for span in doc.ents]
     others = {PAIR_KEY, *([ANSWER_KEY] * layers.answers), *([SECTIONS] * layers.sections)}
     for key in sorted(set(doc.spans) - others):
         entities += [_describe_span(span, key, stored, layers) for span in doc.spans[key]]
-    found: Row = {
-        "characters": len(doc.text),
-        "words": len(doc),
-        "entities": entities,
-    }
+    found: Row = {"characters": len(doc.text), "words": len(doc), "entities": entities}
     if layers.cats:
         found["cats"] = {label: float(value) for label, value in sorted(doc.cats.items())}
     if layers.relations:
@@ -138,15 +118,6 @@ def describe(doc: Doc, layers: Layers) -> Row:
             {**_locate(span), "text": span.text, CONFIDENCE: _confidence(span)} for span in answers
         ]
     return found
-
-
-def _list_stored(doc: Doc) -> list[str]:
-    """The names of the extensions that have values, of spans as of tokens and the document.
-
-    spaCy keeps the values of all three together.
-    """
-    names = {key[1] for key in doc.user_data if isinstance(key, tuple) and key[0] == "._."}
-    return sorted(names - _OWN_FIELDS)
 
 
 def _describe_span(span: Span, group: str | None, stored: list[str], layers: Layers) -> Row:
@@ -194,38 +165,28 @@ def _attributes(span: Span, stored: list[str]) -> dict[str, str]:
         if span.has_extension(name) and span.get_extension(name)[1:3] == (None, None):
             value = span._.get(name)
             if value is not None:
-                attributes[name] = (
-                    value if isinstance(value, str) else json.dumps(value, default=str)
-                )
+                is_string = isinstance(value, str)
+                attributes[name] = value if is_string else json.dumps(value, default=str)
     return attributes
 
 
-@dataclass(frozen=True, slots=True)
-class FoundMention:
-    """A mention.
+class FoundMention(NamedTuple):
+    """A mention, at code points of the text.
 
-    Attributes:
-        number: 1 for the first of the document.
-        start, end: in code points of the text.
-        confidence: probability; None from components that give none.
-        attributes: strings by name; also the section, and each assertion that is true.
+    The first of a document has the number 1. `confidence` is None from components that give none;
+    `attributes` has strings by name, also the section, and each assertion that is true.
     """
 
     number: int
     start: int
     end: int
     label: str
-    confidence: float | None = None
-    attributes: dict[str, str] = field(default_factory=dict)
+    confidence: float | None
+    attributes: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRelation:
-    """A relation between two of a document's mentions.
-
-    Attributes:
-        number: 1 for the first of the document.
-    """
+class FoundRelation(NamedTuple):
+    """A relation between two of a document's mentions; the first has the number 1."""
 
     number: int
     label: str
@@ -238,59 +199,60 @@ def list_mentions(text: str, found: Row) -> tuple[list[FoundMention], list[Found
     """List entities and answers, then other arguments of relations, and the relations.
 
     A mention that several groups of spans have is listed once. Mentions of white space alone, which
-    no annotation tool has, are left out, with their relations.
-
-    Args:
-        text: of the document.
-        found: what was found in it (`describe`).
+    no annotation tool has, are left out, with their relations. `found` is from `describe`.
     """
     mentions: dict[tuple[int, int, str], FoundMention] = {}
 
     def add(
-        start: int,
-        end: int,
-        label: str,
-        confidence: float | None = None,
-        attributes: Mapping[str, str] = {},
+        place: tuple[int, int, str], confidence: float | None, attributes: dict[str, str]
     ) -> FoundMention | None:
-        if not text[start:end].strip():
+        if not text[slice(*place[:2])].strip():
             return None
-        mention = FoundMention(len(mentions) + 1, start, end, label, confidence, dict(attributes))
-        return mentions.setdefault((start, end, label), mention)
+        mention = FoundMention(len(mentions) + 1, *place, confidence, attributes)
+        return mentions.setdefault(place, mention)
 
     for span in [*found["entities"], *found.get("answers", ())]:
-        label = span.get("label", ANSWER_KEY)
-        fields = {name: str(span[name]) for name in ENTITY_FIELDS if span.get(name) is not None}
-        attributes = {**_list_attributes(span), **fields}
-        add(span["start"], span["end"], label, span["confidence"], attributes)
+        attributes = {
+            **span.get("attributes", {}),
+            **({SECTION: span[SECTION]} if span.get(SECTION) else {}),
+            **{name: "true" for name in ASSERTIONS if span.get(name)},
+            **{name: str(span[name]) for name in ENTITY_FIELDS if span.get(name) is not None},
+        }
+        place = (span["start"], span["end"], span.get("label", ANSWER_KEY))
+        add(place, span["confidence"], attributes)
     relations: list[FoundRelation] = []
     for relation in found.get("relations", ()):
         head, tail = (
-            add(*(relation[f"{end}_{key}"] for key in ("start", "end", "label")))
+            add(
+                (relation[f"{end}_start"], relation[f"{end}_end"], relation[f"{end}_label"]),
+                None,
+                {},
+            )
             for end in ("head", "tail")
         )
         if head and tail:
-            relations.append(
-                FoundRelation(
-                    len(relations) + 1, relation["label"], head, tail, relation["confidence"]
-                )
-            )
+            number, label = len(relations) + 1, relation["label"]
+            relations.append(FoundRelation(number, label, head, tail, relation["confidence"]))
     return list(mentions.values()), relations
 
 
-def _list_attributes(span: Row) -> dict[str, str]:
-    section = {SECTION: span[SECTION]} if span.get(SECTION) else {}
-    assertions = {name: "true" for name in ASSERTIONS if span.get(name)}
-    return {**span.get("attributes", {}), **section, **assertions}
+def find_lowest(mentions: Iterable[FoundMention]) -> float | None:
+    """The lowest confidence of mentions; None if none has one."""
+    given = (mention.confidence for mention in mentions if mention.confidence is not None)
+    return min(given, default=None)
+
+
+def pack_lines(rows: Iterable[object]) -> bytes:
+    """Values as JSON lines."""
+    lines = (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
+    return "".join(lines).encode()
 
 
 def name_file(document: int, id: str, taken: set[str]) -> str:
     """A name for a document's file that is safe, visible and, also in another case, not taken.
 
-    Args:
-        document: number of the document in the input, for a name that is taken or too long.
-        id: of the document.
-        taken: names in lower case, to which the new one is added.
+    It has the number of the document if it is taken or too long. `taken` has names in lower case;
+    the new one is added.
     """
     name = quote(id, safe=" ,;=@()[]+")
     name = f"%2E{name[1:]}" if name.startswith(".") else name

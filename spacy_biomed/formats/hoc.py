@@ -30,6 +30,7 @@ HALLMARKS = (
 )
 
 _PARTS = ("text", "labels")
+_SPLIT = ("train", "dev", "test")
 # The published files often leave out the space after AND, never the one before it.
 _BETWEEN_PATHS = re.compile(r"(?<=\s)AND\s*(?=[A-Z])")
 
@@ -84,21 +85,21 @@ def _read_abstract(
         for number, cell in enumerate(cells, start=1)
     ]
     id, source = text_path.stem, f"{text_path}:1"
-    if by_sentence:
-        return [
-            Document(
-                id=f"{id}_s{number}",
-                text=sentence,
-                cats=_create_cats(hallmarks),
-                sentences=[(0, len(sentence))],
-                part_of=id,
-                source=source,
-            )
-            for number, (sentence, hallmarks) in enumerate(zip(sentences, found, strict=True))
-        ]
-    document = Document(id=id, text="", cats=_create_cats(set().union(*found)), source=source)
-    document.sentences = [document.append(sentence) for sentence in sentences]
-    return [document]
+    if not by_sentence:
+        document = Document(id, "", cats=_create_cats(set().union(*found)), source=source)
+        document.sentences = [document.append(sentence) for sentence in sentences]
+        return [document]
+    return [
+        Document(
+            id=f"{id}_s{number}",
+            text=sentence,
+            cats=_create_cats(hallmarks),
+            sentences=[(0, len(sentence))],
+            part_of=id,
+            source=source,
+        )
+        for number, (sentence, hallmarks) in enumerate(zip(sentences, found, strict=True))
+    ]
 
 
 def _create_cats(hallmarks: set[str]) -> dict[str, float]:
@@ -106,27 +107,15 @@ def _create_cats(hallmarks: set[str]) -> dict[str, float]:
 
 
 def _find_hallmarks(cell: str, where: str, number: int) -> set[str]:
-    """The hallmarks of a sentence; raise BiomedError if one is unknown."""
-    hallmarks = set(_parse_cell(cell))
+    """The top-level hallmarks of the paths in a cell; raise BiomedError if one is unknown."""
+    hallmarks = {path.split("--")[0].strip() for path in _BETWEEN_PATHS.split(cell)}
+    hallmarks -= {"", "NULL"}
     for hallmark in hallmarks.difference(HALLMARKS):
         raise BiomedError(
             f"{where}: {quote(hallmark)} in cell {number} is not one of the ten hallmarks; correct "
             "its spelling"
         )
     return hallmarks
-
-
-def _parse_cell(cell: str) -> Iterator[str]:
-    """Yield the top-level hallmark of each path in a cell.
-
-    Examples:
-        >>> list(_parse_cell("Resisting cell death--Necrosis ANDEvading growth suppressors--"))
-        ['Resisting cell death', 'Evading growth suppressors']
-    """
-    for path in _BETWEEN_PATHS.split(cell):
-        hallmark = path.split("--")[0].strip()
-        if hallmark and hallmark != "NULL":
-            yield hallmark
 
 
 def split_hoc(documents: Sequence[Document], folder: Path | str) -> dict[str, list[Document]]:
@@ -145,41 +134,37 @@ def split_hoc(documents: Sequence[Document], folder: Path | str) -> dict[str, li
     for document in documents:
         abstracts.setdefault(document.part_of or document.id, []).append(document)
     if has_id_lists(folder):
-        listed = {part: _read_ids(file, abstracts) for part, file in _id_lists(folder).items()}
+        listed = [_read_ids(file, abstracts) for file in _id_lists(folder)]
     else:
         shuffled = sorted(abstracts)
         random.Random(0).shuffle(shuffled)
         first, second = round(0.7 * len(shuffled)), round(0.8 * len(shuffled))
-        listed = {
-            "train": sorted(shuffled[:first]),
-            "dev": sorted(shuffled[first:second]),
-            "test": sorted(shuffled[second:]),
-        }
+        listed = [shuffled[:first], shuffled[first:second], shuffled[second:]]
+        listed = list(map(sorted, listed))
     return {
-        part: [document for id in ids for document in abstracts[id]] for part, ids in listed.items()
+        part: [document for id in ids for document in abstracts[id]]
+        for part, ids in zip(_SPLIT, listed, strict=True)
     }
 
 
 def has_id_lists(folder: Path | str) -> bool:
     """Whether a folder has the lists of PubMed ids of train, dev and test."""
-    return all(file.is_file() for file in _id_lists(folder).values())
+    return all(file.is_file() for file in _id_lists(folder))
 
 
-def _id_lists(folder: Path | str) -> dict[str, Path]:
-    return {part: Path(folder) / f"{part}_docid.txt" for part in ("train", "dev", "test")}
+def _id_lists(folder: Path | str) -> list[Path]:
+    return [Path(folder) / f"{part}_docid.txt" for part in _SPLIT]
 
 
 def _read_ids(file: Path, known: Container[str]) -> list[str]:
     """Read the ids that a file lists; raise BiomedError if there is no abstract with one."""
-    ids = []
-    for number, line in number_lines(file):
-        id = line.strip()
+    numbered = {number: line.strip() for number, line in number_lines(file)}
+    for number, id in numbered.items():
         if id not in known:
             raise BiomedError(
                 f"{file}:{number}: the corpus has no abstract {quote(id)}; remove the line"
             )
-        ids.append(id)
-    return ids
+    return list(numbered.values())
 
 
 HOC_SENTENCES = Format(partial(read_hoc, by_sentence=True))

@@ -16,6 +16,7 @@ from .documents import (
     Mention,
     Offsets,
     Relation,
+    find_named,
     list_files,
     number_lines,
     parse_offset,
@@ -89,24 +90,12 @@ def _group_files(root: Path) -> dict[str, dict[str, Path]]:
     return dict(sorted(reports.items()))
 
 
-def _find_words(text: str) -> list[list[Offsets]]:
-    """Find the offsets of the words of each line."""
-    return [
-        [word.span() for word in _WORD.finditer(text, *line.span())]
-        for line in _TEXT_LINE.finditer(text)
-    ]
-
-
-def _find_place(lines: list[list[Offsets]], place: str, where: str) -> Offsets:
+def _find_place(lines: dict[int, list[Offsets]], place: str, where: str) -> Offsets:
     """Return the offsets of a place, `20:1 20:3`, in lines of words."""
-    (line, first), (last_line, last) = (
-        map(parse_offset, part.split(":")) for part in place.split(" ")
-    )
+    line, first, last_line, last = map(parse_offset, re.split("[: ]", place))
     try:
-        if not line or not last_line:
-            raise IndexError
-        return lines[line - 1][first][0], lines[last_line - 1][last][1]
-    except IndexError:
+        return lines[line][first][0], lines[last_line][last][1]
+    except LookupError:
         raise BiomedError(
             f"{where}: the text has no words at {escape(place)}; check that text and annotations "
             f"belong together"
@@ -115,7 +104,10 @@ def _find_place(lines: list[list[Offsets]], place: str, where: str) -> Offsets:
 
 def _read_report(name: str, files: dict[str, Path], encoding: str) -> Document:
     content = read_text(files[TEXT], encoding).removeprefix(BYTE_ORDER_MARK)
-    lines = _find_words(content)
+    lines = {
+        number: [word.span() for word in _WORD.finditer(content, *line.span())]
+        for number, line in enumerate(_TEXT_LINE.finditer(content), start=1)
+    }
     mentions: list[Mention] = []
     for where, match in _read_lines(files, CONCEPTS, encoding):
         covered, place, label = match.groups()
@@ -124,24 +116,27 @@ def _read_report(name: str, files: dict[str, Path], encoding: str) -> Document:
             mentions.append(locate(content, mention, covered, where, any_case=True))
     by_place = {mention.id: mention for mention in mentions}
     by_label = {(mention.id, mention.label): mention for mention in mentions}
+
+    def find(place: str, where: str) -> Mention:
+        return find_named(by_place, place, where, f"concept at {escape(place)} in the .con file")
+
     for where, match in _read_lines(files, ASSERTIONS, encoding):
         _, place, label, assertion = match.groups()
         with leaving_out():
-            mention = by_label.get((place, label)) or _find(by_place, place, where)
+            mention = by_label.get((place, label)) or find(place, where)
             mention.attributes["assertion"] = assertion
     relations = []
     for where, match in _read_lines(files, RELATIONS, encoding):
         _, head, label, _, tail = match.groups()
         with leaving_out():
-            arguments = (_find(by_place, place, where).id for place in (head, tail))
-            relations.append(Relation(label, *arguments))
+            relations.append(Relation(label, find(head, where).id, find(tail, where).id))
     return Document(
         id=name,
         text=content,
         mentions=mentions,
         relations=relations,
-        tokens=[*chain.from_iterable(lines)],
-        sentences=[(line[0][0], line[-1][1]) for line in lines if line],
+        tokens=[*chain.from_iterable(lines.values())],
+        sentences=[(line[0][0], line[-1][1]) for line in lines.values() if line],
         source=f"{files[TEXT]}:1",
     )
 
@@ -161,11 +156,3 @@ def _read_lines(
                     f"{where}: malformed line {quote(line)}; write it as {_SHAPES[suffix]}"
                 )
             yield where, match
-
-
-def _find(by_place: dict[str, Mention], place: str, where: str) -> Mention:
-    if place not in by_place:
-        raise BiomedError(
-            f"{where}: no concept at {escape(place)} in the .con file; correct the place"
-        )
-    return by_place[place]

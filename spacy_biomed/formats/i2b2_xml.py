@@ -1,12 +1,12 @@
 """i2b2's XML: `<TEXT>` and, at offsets in it, `<TAGS>` (2012: events and times; 2014: PHI)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 from ..errors import BiomedError, escape
-from .documents import Document, Mention, Relation, is_covered, list_files
+from .documents import Document, Mention, Relation, find_named, is_covered, list_files
 from .registry import Format
 from .repairs import keep_sound, leaving_out, locate
 from .xml_elements import Element, parse_xml, read_xml_text
@@ -42,14 +42,13 @@ def read_i2b2_2012(
         with leaving_out():
             text, tags = _read_file(file, encoding)
             mentions = _create_mentions(text, [tag for tag in tags if tag.name in names], "type")
-            links = [tag for tag in tags if tag.name == LINK and tag.attributes.get("type")]
-            yield Document(
-                id=file.stem,
-                text=text,
-                mentions=mentions,
-                relations=_create_relations(links, mentions) if temporal else None,
-                source=f"{file}:1",
-            )
+            document = Document(file.stem, text, mentions, source=f"{file}:1")
+            if temporal:
+                links = [tag for tag in tags if tag.name == LINK and tag.attributes.get("type")]
+                known = {mention.id: mention for mention in mentions}
+                create = partial(_create_relation, known=known)
+                document.relations = list(keep_sound(create, links))
+            yield document
 
 
 def read_i2b2_2014(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
@@ -66,25 +65,25 @@ def read_i2b2_2014(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
         with leaving_out():
             text, tags = _read_file(file, encoding)
             mentions = _create_mentions(text, tags, CATEGORY_OF_TAG)
-            yield Document(id=file.stem, text=text, mentions=mentions, source=f"{file}:1")
+            yield Document(file.stem, text, mentions, source=f"{file}:1")
 
 
 def _read_file(path: Path, encoding: str) -> tuple[str, list[Element]]:
     """Return the text and the tags."""
     content = read_xml_text(path, encoding)
     before, end, after = content.rpartition("</TEXT>")
+
+    def escape_quoted(quoted: re.Match[str]) -> str:
+        return _BARE_AMPERSAND.sub("&amp;", quoted.group()).replace("<", "&lt;")
+
     # In some published files the quoted texts contain bare ampersands and angle brackets.
-    root = parse_xml(before + end + _QUOTED.sub(_escape, after), path, "i2b2's XML")
+    root = parse_xml(before + end + _QUOTED.sub(escape_quoted, after), path, "i2b2's XML")
     text, tags = root.text_of("TEXT"), root.find("TAGS")
     if text is None or not tags:
         raise BiomedError(
             f"{root.where}: expected <TEXT> and <TAGS> in <{escape(root.name)}>; is it i2b2's XML?"
         )
     return text, tags[0].children
-
-
-def _escape(quoted: re.Match[str]) -> str:
-    return _BARE_AMPERSAND.sub("&amp;", quoted.group()).replace("<", "&lt;")
 
 
 def _create_mentions(text: str, tags: list[Element], label_name: str) -> list[Mention]:
@@ -100,14 +99,12 @@ def _create_mentions(text: str, tags: list[Element], label_name: str) -> list[Me
 
 def _create_mention(tag: Element, label_name: str) -> Mention:
     place = (tag.get_whole_number("start"), tag.get_whole_number("end"))
-    attributes = {
-        name: value
-        for name, value in tag.attributes.items()
-        if value and name not in (*_PLACE, label_name)
-    }
+    others = {name: value for name, value in tag.attributes.items() if value}
+    for name in (*_PLACE, label_name):
+        others.pop(name, None)
     if label_name == CATEGORY_OF_TAG:
-        attributes["category"] = tag.name
-    return Mention(tag.get(label_name), (place,), tag.get("id"), attributes)
+        others["category"] = tag.name
+    return Mention(tag.get(label_name), (place,), tag.get("id"), others)
 
 
 def _find_shift(text: str, created: list[tuple[Element, Mention]]) -> int:
@@ -126,19 +123,12 @@ def _find_shift(text: str, created: list[tuple[Element, Mention]]) -> int:
     return max((0, 1, -1), key=count_covered)
 
 
-def _create_relations(links: list[Element], mentions: list[Mention]) -> list[Relation]:
-    known = {mention.id for mention in mentions}
-
-    def create(link: Element) -> Relation:
-        head, tail = link.get("fromID"), link.get("toID")
-        for id in (head, tail):
-            if id not in known:
-                raise BiomedError(
-                    f"{link.where}: there is no {escape(id)} in this file; correct the id"
-                )
-        return Relation(link.get("type"), head, tail, link.attributes.get("id", ""))
-
-    return list(keep_sound(create, links))
+def _create_relation(link: Element, known: Mapping[str, Mention]) -> Relation:
+    head, tail = (
+        find_named(known, id, link.where, f"{escape(id)} in this file").id
+        for id in (link.get("fromID"), link.get("toID"))
+    )
+    return Relation(link.get("type"), head, tail, link.attributes.get("id", ""))
 
 
 I2B2_2012_TEMPORAL = Format(partial(read_i2b2_2012, temporal=True))

@@ -18,7 +18,7 @@ from .findings import AnnotatedDocument, AnnotatedShard, list_mentions, name_fil
 from .json_fields import parse_json
 from .registry import Format
 from .repairs import NOT_ANNOTATED, keep_sound, leaving_out, locate, note
-from .xml_elements import Element, decode_xml, parse_xml
+from .xml_elements import decode_xml, parse_xml
 
 if TYPE_CHECKING:
     from cassis import Cas, TypeSystem
@@ -46,6 +46,7 @@ SPAN, RELATION = "custom.Span", "custom.Relation"
 _SOURCE, _TARGET = "Governor", "Dependent"
 # Features that have the label of a span or a relation, if the layer has them.
 _LABELS = ("label", "value")
+_PLACE = ("begin", "end", "sofa")
 
 # XML 1.0 has no such characters.
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -112,18 +113,18 @@ def _choose(files: list[PackedFile]) -> Iterator[tuple[PackedFile, str | None]]:
     if not by_document:
         yield from ((file, None) for file in files)
     for name, annotators in by_document.items():
-        initial = annotators.pop(_INITIAL, None)
-        where = (initial or next(iter(annotators.values()))).path
+        where = annotators.get(_INITIAL, next(iter(annotators.values()))).path
+        curation = annotators.get(_CURATION)
+        chosen = [file for one, file in annotators.items() if one != _INITIAL]
+        chosen = [curation] if curation else chosen
         with leaving_out():
-            if _CURATION in annotators:
-                yield annotators[_CURATION], name
-            elif len(annotators) > 1:
+            if len(chosen) > 1:
                 raise BiomedError(
-                    f"{where}: {len(annotators)} annotators and no curation; curate the document, "
-                    f"or export the annotation of one of them"
+                    f"{where}: {len(chosen)} annotators and no curation; curate the document, or "
+                    "export the annotation of one of them"
                 )
-            elif annotators:
-                yield next(iter(annotators.values())), name
+            if chosen:
+                yield chosen[0], name
             else:
                 note(NOT_ANNOTATED, f"{where}: nobody has annotated the document")
 
@@ -183,33 +184,27 @@ def _load_types(content: bytes, path: Path, encoding: str) -> TypeSystem:
     from cassis import load_typesystem
 
     text = _check_xml(content, path, encoding, "a UIMA type system")
-    _check_names(_list_names(parse_xml(text, path, "")), path)
+    waiting = [parse_xml(text, path, "")]
+    while waiting:
+        element = waiting.pop()
+        if element.name.rpartition(":")[2] in ("typeDescription", "featureDescription"):
+            _check_names([(element.text_of("name") or "").strip()], path)
+        waiting.extend(element.children)
     return _parse(path, load_typesystem, BytesIO(text.encode()))
 
 
 def _check_xml(content: bytes, path: Path, encoding: str, kind: str) -> str:
     """Refuse XML that is not well-formed or declares entities, which cassis' parser may resolve.
 
-    Returns:
-        the text without its declaration, which may say XML 1.1; no parser here reads that.
+    Return the text without its declaration, which may say XML 1.1; no parser here reads that.
     """
     text = decode_xml(content, path, encoding).removeprefix(BYTE_ORDER_MARK)
     declaration = _DECLARATION.match(text)
-    # Its line ends stay, so that messages have the right line.
-    lines = "\n" * declaration.group().count("\n") if declaration else ""
-    text = lines + text[declaration.end() :] if declaration else text
+    if declaration:
+        # Its line ends stay, so that messages have the right line.
+        text = "\n" * declaration.group().count("\n") + text[declaration.end() :]
     parse_xml(text, path, kind)
     return text
-
-
-def _list_names(element: Element) -> Iterator[str]:
-    """The names of types and features in a type system."""
-    waiting = [element]
-    while waiting:
-        element = waiting.pop()
-        if element.name.rpartition(":")[2] in ("typeDescription", "featureDescription"):
-            yield (element.text_of("name") or "").strip()
-        waiting.extend(element.children)
 
 
 def _check_names(names: Iterable[str], path: Path) -> None:
@@ -246,12 +241,10 @@ def _find_id(cas: Cas) -> str:
 def _is_in_layer(annotation: FeatureStructure) -> bool:
     """Whether an annotation is of a span or relation layer that is read."""
     kind = annotation.type
-    while kind is not None:
-        if kind.name == _NAMED_ENTITY:
-            return True
+    while kind is not None and kind.name != _NAMED_ENTITY:
         kind = kind.supertype
     name = annotation.type.name.removeprefix("uima.noNamespace.")
-    return not name.startswith(_BUILT_IN)
+    return kind is not None or not name.startswith(_BUILT_IN)
 
 
 def _is_relation(annotation: FeatureStructure) -> bool:
@@ -272,12 +265,8 @@ def _read_features(annotation: FeatureStructure) -> tuple[str, dict[str, str]]:
     # In the order of the layer, which is that of the type system.
     names = dict.fromkeys(feature.name for feature in annotation.type.features)
     names |= dict.fromkeys(feature.name for feature in annotation.type.all_features)
-    values = {name: _show(getattr(annotation, name, None)) for name in names}
-    values = {
-        name: value
-        for name, value in values.items()
-        if value and name not in ("begin", "end", "sofa")
-    }
+    shown = {name: _show(getattr(annotation, name, None)) for name in names}
+    values = {name: value for name, value in shown.items() if value and name not in _PLACE}
     strings = [name for name in values if isinstance(getattr(annotation, name), str)]
     found = [name for name in (*_LABELS, *strings) if name in strings]
     label = values.pop(found[0]) if found else annotation.type.name.rpartition(".")[2]
@@ -311,14 +300,13 @@ def _find_relations(
         return id
 
     for annotation in annotations:
-        with leaving_out():
-            if _is_relation(annotation):
-                head, tail = (
-                    find(getattr(annotation, end), annotation) for end in (_SOURCE, _TARGET)
-                )
+        if _is_relation(annotation):
+            with leaving_out():
+                ends = (getattr(annotation, end) for end in (_SOURCE, _TARGET))
+                head, tail = (find(end, annotation) for end in ends)
                 label, _ = _read_features(annotation)
                 yield Relation(label, head, tail, str(annotation.xmiID))
-                continue
+            continue
         for role, target in _list_links(annotation):
             with leaving_out():
                 yield Relation(role, find(annotation, annotation), find(target, annotation))
@@ -404,15 +392,18 @@ def _create_types() -> TypeSystem:
     from cassis import TypeSystem
 
     types = TypeSystem()
-    metadata = types.create_type(_METADATA, "uima.tcas.DocumentAnnotation")
-    types.create_feature(metadata, "documentId", "uima.cas.String")
-    for name in ("Sentence", "Token"):
-        types.create_type(f"{_SEGMENTATION}.{name}")
-    span, relation = types.create_type(SPAN), types.create_type(RELATION)
-    for layer in (span, relation):
-        types.create_feature(layer, "label", "uima.cas.String")
-        types.create_feature(layer, "confidence", "uima.cas.Float")
-    types.create_feature(span, "identifier", "uima.cas.String")
-    for name in ("Governor", "Dependent"):
-        types.create_feature(relation, name, SPAN)
+    types.create_type(_METADATA, "uima.tcas.DocumentAnnotation")
+    for name in (f"{_SEGMENTATION}.Sentence", f"{_SEGMENTATION}.Token", SPAN, RELATION):
+        types.create_type(name)
+    for layer, name, kind in (
+        (_METADATA, "documentId", "uima.cas.String"),
+        (SPAN, "label", "uima.cas.String"),
+        (SPAN, "confidence", "uima.cas.Float"),
+        (SPAN, "identifier", "uima.cas.String"),
+        (RELATION, "label", "uima.cas.String"),
+        (RELATION, "confidence", "uima.cas.Float"),
+        (RELATION, _SOURCE, SPAN),
+        (RELATION, _TARGET, SPAN),
+    ):
+        types.create_feature(types.get_type(layer), name, kind)
     return types

@@ -1,7 +1,7 @@
 """JSON files, and files of JSON lines, whose fields are checked as they are read."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,53 +13,31 @@ from .repairs import leaving_out
 
 Kind = TypeVar("Kind")
 
-_NAMES: dict[type, str] = {
-    str: "a string",
-    int: "a whole number",
-    list: "a list",
-    dict: "an object",
-}
+_NAMES = {str: "a string", int: "a whole number", list: "a list", dict: "an object"}
 
 
 def read_json(path: Path, encoding: str = "utf-8") -> Any:
-    """Read a JSON file.
-
-    Raises:
-        BiomedError: if the file is missing, empty, not in the encoding or not JSON.
-    """
+    """Read a JSON file."""
     text = read_text(path, encoding).removeprefix(BYTE_ORDER_MARK)
     return parse_json(text, str(path), "download the file again")
 
 
-def parse_json(
-    text: str,
-    where: str,
-    advice: str,
-    decode: Callable[[str], Any] = decode_json,
-    *,
-    has_lines: bool = True,
-) -> Any:
-    """Parse JSON.
+def parse_json(text: str, where: str, advice: str, *, has_lines: bool = True) -> Any:
+    """Parse JSON; raise BiomedError if it cannot be, or if two fields of an object have one name.
 
-    Args:
-        where, advice: the file (and line), and what to do, for the message.
-        has_lines: whether the message names the line in the text as well.
-
-    Raises:
-        BiomedError: if the text is not JSON, is nested too deeply for Python, has a number with
-            too many digits for Python, or two fields of an object have one name.
+    The message begins with `where`, and with `has_lines` with the line in the text as well; it ends
+    with `advice`.
     """
     try:
-        return decode(text)
+        return decode_json(text)
     except json.JSONDecodeError as error:
-        place = f"{where}:{error.lineno}" if has_lines else where
+        where = f"{where}:{error.lineno}" if has_lines else where
         problem = f"no JSON at column {error.colno} ({error.msg})"
     except RecursionError:
-        place, problem = where, "JSON that is nested too deeply"
+        problem = "JSON that is nested too deeply"
     except ValueError as error:
-        place = where
         problem = TWICE if str(error) == TWICE else "a number of too many digits"
-    raise BiomedError(f"{place}: {problem}; {advice}")
+    raise BiomedError(f"{where}: {problem}; {advice}")
 
 
 def read_json_lines(
@@ -67,15 +45,8 @@ def read_json_lines(
 ) -> Iterator[tuple[Any, str, str]]:
     """Read files with JSON on each line: one, or those with a suffix in and below a folder.
 
-    Empty lines are skipped.
-
-    Yields:
-        the content of each line; `file:line`, for messages; and file name and line number, for an
-        id.
-
-    Raises:
-        BiomedError: if there is no file, or a file is empty, not in the encoding or has a line that
-            is not JSON.
+    Yields the content of each line that is not empty; `file:line`, for messages; and file name and
+    line number, for an id.
     """
     for file in list_files(Path(path), suffixes):
         for number, line in number_lines(file, encoding):
@@ -92,15 +63,9 @@ def get_field(
     where: str,
     advice: str = "check that the file is whole and in this format",
 ) -> Kind:
-    """Return a field of a JSON object.
+    """Return a field of a JSON object; raise BiomedError if it is missing or of another kind.
 
-    Args:
-        kind: the type that the field must have: one or more of str, int, list and dict.
-        where: the file, and the place of the object in it, for the message.
-        advice: what to do, for the message.
-
-    Raises:
-        BiomedError: if the object has no such field, or the field has another type.
+    `kind` is one or more of str, int, list and dict; `where` and `advice` are for the message.
     """
     kinds = kind if isinstance(kind, tuple) else (kind,)
     value = record.get(key) if isinstance(record, dict) else None
@@ -118,9 +83,5 @@ def get_id(record: Mapping[str, object], key: str, default: str = "") -> str:
 
 
 def get_covered(record: Mapping[str, object], where: str) -> str | None:
-    """Return the text that an annotation quotes; None if it quotes none.
-
-    Raises:
-        BiomedError: if the text is not a string.
-    """
+    """Return the text that an annotation quotes; None if it quotes none."""
     return None if record.get("text") is None else get_field(record, "text", str, where)

@@ -1,12 +1,11 @@
 """JSON lines: read as Prodigy writes them, and written with everything that was found."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import BiomedError, quote
-from .documents import Document, Mention, Offsets, Relation
-from .findings import AnnotatedShard
+from .documents import Document, Mention, Offsets, Relation, find_named
+from .findings import AnnotatedShard, pack_lines
 from .json_fields import Kind, get_covered, get_field, get_id, read_json_lines
 from .registry import Format
 from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, leaving_out, locate, note
@@ -65,13 +64,14 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
         record, where, _ = line
         with leaving_out():
             _get(record, "text", str, where)
-            if _is_annotated(record):
+            answer = record.get("answer", "accept")
+            if answer != "accept" and not (answer == "reject" and _is_question(record)):
+                note(NOT_ANNOTATED, f"{where}: the answer is {quote(answer)}")
+            elif record.get("_is_binary") is True and not _is_question(record):
+                note(NOT_ANNOTATED, f"{where}: the answer is about a single mention")
+            else:
                 task = get_id(record, "_task_hash")
                 answers.setdefault(task or where, []).append(line)
-            else:
-                answer = record.get("answer", "accept")
-                said = "about a single mention" if answer == "accept" else quote(answer)
-                note(NOT_ANNOTATED, f"{where}: the answer is {said}")
     for *others, (record, where, id) in answers.values():
         for _, other, _ in others:
             note(OTHER_ANNOTATION, f"{other}: the task is answered again in {where}")
@@ -79,30 +79,16 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
             yield _parse_record(record, where, id)
 
 
-def _is_annotated(record: dict[str, object]) -> bool:
-    if _is_question(record):
-        return record.get("answer") in ("accept", "reject")
-    return record.get("answer", "accept") == "accept" and record.get("_is_binary") is not True
-
-
 def _is_question(record: dict[str, object]) -> bool:
     """Whether the answer accepts or rejects the class of the text."""
-    return (
-        isinstance(record.get("label"), str)
-        and "answer" in record
-        and not record.get("spans")
-        and _is_shown(record, "label")
-    )
+    is_class = isinstance(record.get("label"), str) and not record.get("spans")
+    return is_class and "answer" in record and _is_shown(record, "label")
 
 
 def _is_shown(record: dict[str, object], layer: str) -> bool:
     """Whether the interface shows a layer; unknown interfaces may show anything."""
-    view = _find_view(record)
+    view = get_id(record, "_view_id")
     return view not in _SHOWN or layer in _SHOWN[view]
-
-
-def _find_view(record: dict[str, object]) -> str:
-    return get_id(record, "_view_id")
 
 
 def _parse_record(record: dict[str, object], where: str, id: str) -> Document:
@@ -121,9 +107,8 @@ def _parse_record(record: dict[str, object], where: str, id: str) -> Document:
     if _has_spans(record):
         spans = _parse_spans(record, text, where)
         document.mentions = [mention for _, mention in spans]
-        if _is_shown(record, "relations") and (
-            record.get("relations") is not None or _find_view(record) == "relations"
-        ):
+        is_asked = record.get("relations") is not None or record.get("_view_id") == "relations"
+        if is_asked and _is_shown(record, "relations"):
             document.relations = _parse_relations(record, spans, where)
     _refuse_other_keys(record, document, where)
     return document
@@ -135,9 +120,8 @@ def _rename_doccano(record: dict[str, object], where: str) -> dict[str, object]:
         return record
     for key in _MENTION_KEYS:
         rows = record.get(key)
-        renamed = [_rename_span(row) for row in rows] if isinstance(rows, list) else [None]
-        spans = [span for span in renamed if span is not None]
-        if len(spans) == len(renamed):
+        spans = list(filter(None, map(_rename_span, rows))) if isinstance(rows, list) else []
+        if isinstance(rows, list) and len(spans) == len(rows):
             relations = record.get("relations")
             if isinstance(relations, list):
                 relations = list(_rename_relations(relations, spans, where))
@@ -154,11 +138,8 @@ def _rename_relations(
             yield relation
             continue
         with leaving_out():
-            ends = [get_id(relation, key) for key in ("from_id", "to_id")]
-            for end in ends:
-                if end not in by_id:
-                    raise BiomedError(f"{where}: there is no entity {quote(end)}; correct the id")
-            head, child = (by_id[end] for end in ends)
+            ids = (get_id(relation, key) for key in ("from_id", "to_id"))
+            head, child = (find_named(by_id, id, where, f"entity {quote(id)}") for id in ids)
             label = relation.get("type", relation.get("label"))
             yield {"label": label, "head_span": head, "child_span": child}
 
@@ -191,11 +172,20 @@ def _get(record: object, key: str, kind: type[Kind] | tuple[type[Kind], ...], wh
     return get_field(record, key, kind, where, _ADVICE)
 
 
+def _get_list(record: dict[str, object], key: str, where: str) -> list[dict[str, object]]:
+    """A field with a list of objects; an empty one if there is none."""
+    return [] if record.get(key) is None else _get(record, key, list, where)
+
+
+def _get_offsets(record: object, where: str) -> Offsets:
+    return _get(record, "start", int, where), _get(record, "end", int, where)
+
+
 def _has_spans(record: dict[str, object]) -> bool:
     """Whether mentions are annotated."""
     if not _is_shown(record, "spans"):
         return False
-    if record.get("spans") is not None or _find_view(record) in _SHOWN:
+    if record.get("spans") is not None or record.get("_view_id") in _SHOWN:
         return True
     # An old version of Prodigy: only interfaces for spans show tokens.
     classes = ("cats", "options", "accept", "label")
@@ -204,33 +194,32 @@ def _has_spans(record: dict[str, object]) -> bool:
 
 def _parse_spans(record: dict[str, object], text: str, where: str) -> list[tuple[Offsets, Mention]]:
     """The mentions, each with its offsets in the file."""
-    spans = _get(record, "spans", list, where) if record.get("spans") is not None else []
+    spans = _get_list(record, "spans", where)
     given = [get_id(span, "id") for span in spans if isinstance(span, dict)]
     are_distinct = len(set(given)) == len(spans) and all(given)
     mentions = []
     for number, span in enumerate(spans, start=1):
         with leaving_out():
-            offsets = _get(span, "start", int, where), _get(span, "end", int, where)
-            id = get_id(span, "id")
-            if record.get("relations") and not are_distinct:
-                id = f"T{number}"
-            mention = Mention(_get(span, "label", str, where), (offsets,), id, _attributes(span))
+            offsets, label = _get_offsets(span, where), _get(span, "label", str, where)
+            id = f"T{number}"
+            if are_distinct or not record.get("relations"):
+                id = get_id(span, "id")
+            mention = Mention(label, (offsets,), id, _attributes(span))
             mentions.append((offsets, locate(text, mention, get_covered(span, where), where)))
     return mentions
 
 
 def _attributes(span: dict[str, object]) -> dict[str, str]:
     attributes = span.get("attributes")
-    if not isinstance(attributes, dict):
-        return {}
-    return {name: value for name, value in attributes.items() if isinstance(value, str)}
+    given = attributes.items() if isinstance(attributes, dict) else ()
+    return {name: value for name, value in given if isinstance(value, str)}
 
 
 def _parse_relations(
     record: dict[str, object], spans: list[tuple[Offsets, Mention]], where: str
 ) -> list[Relation]:
     relations = []
-    for relation in _get(record, "relations", list, where) if "relations" in record else []:
+    for relation in _get_list(record, "relations", where):
         with leaving_out():
             label = _get(relation, "label", str, where)
             head, child = (
@@ -249,7 +238,7 @@ def _find_argument(
 ) -> Mention:
     span = relation.get(f"{end}_span")
     if isinstance(span, dict):
-        start, stop = _get(span, "start", int, where), _get(span, "end", int, where)
+        start, stop = _get_offsets(span, where)
         found = [mention for offsets, mention in spans if offsets == (start, stop)]
         found = [mention for mention in found if mention.label == span.get("label")] or found
     else:
@@ -259,7 +248,7 @@ def _find_argument(
             raise BiomedError(
                 f"{where}: there is no token {quote(number)}; correct the {end} of the relation"
             )
-        start, stop = (_get(tokens[number], key, int, where) for key in ("start", "end"))
+        start, stop = _get_offsets(tokens[number], where)
         found = [mention for (first, last), mention in spans if first <= start and stop <= last]
         # A relation names the last token of its arguments.
         found.sort(key=lambda mention: (mention.end, -mention.start))
@@ -283,13 +272,12 @@ def _parse_cats(record: dict[str, object], where: str) -> dict[str, float] | Non
         return {label: float(value) for label, value in cats.items()}
     if _is_question(record):
         return {_get(record, "label", str, where): float(record["answer"] == "accept")}
-    if not _is_shown(record, "accept"):
+    is_asked = record.get("accept") is not None or record.get("_view_id") == "choice"
+    if not is_asked or not _is_shown(record, "accept"):
         return None
-    if record.get("accept") is None and _find_view(record) != "choice":
-        return None
-    accepted = _get(record, "accept", list, where) if record.get("accept") is not None else []
-    options = _get(record, "options", list, where) if "options" in record else []
+    options = _get_list(record, "options", where)
     cats = {str(_get(option, "id", (str, int), where)): 0.0 for option in options}
+    accepted = [] if record.get("accept") is None else _get(record, "accept", list, where)
     for label in accepted:
         if not isinstance(label, str | int):
             raise BiomedError(f"{where}: {quote(label)} is accepted; write the id of an option")
@@ -300,13 +288,13 @@ def _parse_cats(record: dict[str, object], where: str) -> dict[str, float] | Non
     return cats | {str(label): 1.0 for label in accepted}
 
 
-def _parse_tokens(record: dict[str, object], text: str, where: str) -> list[tuple[int, int]] | None:
+def _parse_tokens(record: dict[str, object], text: str, where: str) -> list[Offsets] | None:
     if not record.get("tokens"):
         return None
     tokens = []
     last_end = 0
     for token in _get(record, "tokens", list, where):
-        start, end = _get(token, "start", int, where), _get(token, "end", int, where)
+        start, end = _get_offsets(token, where)
         if not last_end <= start < end <= len(text) or text[last_end:start].strip():
             raise BiomedError(
                 f"{where}: the token from {quote(start)} to {quote(end)} overlaps the one before, "
@@ -328,8 +316,7 @@ def write_jsonl(shard: AnnotatedShard) -> dict[str, bytes]:
         {"document": number, "id": item.id, **item.fields, **found}
         for number, item, _, found in shard.documents
     )
-    lines = (json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
-    return {f"{shard.name}.jsonl": "".join(lines).encode()}
+    return {f"{shard.name}.jsonl": pack_lines(rows)}
 
 
 JSONL = Format(read_jsonl, write_jsonl, has_fields=True)

@@ -4,11 +4,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 from ..errors import BiomedError, escape, quote
 from .documents import Document, Mention, Relation, is_covered, list_files
-from .findings import AnnotatedDocument, AnnotatedShard, FoundMention, list_mentions
+from .findings import AnnotatedDocument, AnnotatedShard, find_lowest, list_mentions
 from .json_fields import get_covered, get_field, get_id, read_json
 from .registry import Format
 from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, keep_sound, leaving_out, locate, note
@@ -24,15 +25,21 @@ _ADDRESS = re.compile(r"(https?|s3|gs|azure-blob)://\S+|/data/\S+")
 
 _ADVICE = "check that the file is whole and that Label Studio exported it as JSON"
 
-# Controls whose values for a single mention are among its attributes.
-_PER_REGION = ("choices", "taxonomy", "textarea", "rating", "number", "datetime")
+# Controls whose values for a single mention are among its attributes, as classes are.
+_PER_REGION = ("textarea", "rating", "number", "datetime")
 
 # Controls whose values for a whole text are classes.
 _CLASSES = ("choices", "taxonomy")
 
+# A mention, and the string that it covers, if the file has that.
+_Covered = tuple[Mention, str | None]
+
+
+# A result of an annotation: a region, a relation, or a value of a control.
+_Result = dict[str, object]
 
 # An annotated task: its document, with the text only, and the results of the annotation to read.
-_Task = tuple[Document, list[dict[str, object]]]
+_Task = tuple[Document, list[_Result]]
 
 
 def read_label_studio(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
@@ -69,8 +76,7 @@ def read_label_studio(path: Path | str, encoding: str = "utf-8") -> Iterator[Doc
             if any(kind.endswith("labels") for kind in kinds):
                 document.mentions = _parse_mentions(document, results)
             if "relation" in kinds:
-                ids = {one.id for one in document.mentions or ()}
-                document.relations = _parse_relations(results, ids, document.source)
+                document.relations = _parse_relations(document, results)
             document.cats = _parse_cats(results, choices)
             yield document
 
@@ -93,7 +99,7 @@ def _read(file: Path, encoding: str) -> Iterator[_Task]:
                 yield Document(id=id, text=text, source=where), results
 
 
-def _find_annotation(task: dict[str, object], where: str) -> list[dict[str, object]] | None:
+def _find_annotation(task: dict[str, object], where: str) -> list[_Result] | None:
     """The results of the annotation to read; None if there is none."""
     # Versions before 1.0 call annotations completions.
     key = "annotations" if task.get("annotations") is not None else "completions"
@@ -105,7 +111,12 @@ def _find_annotation(task: dict[str, object], where: str) -> list[dict[str, obje
         reason = "every annotator skipped it" if annotations else "it has no annotation"
         note(NOT_ANNOTATED, f"{where}: task {escape(get_id(task, 'id', '?'))}: {reason}")
         return None
-    best = max(range(len(kept)), key=lambda index: (*_rank(kept[index]), index))
+
+    def rank(annotation: dict[str, object]) -> tuple[bool, str]:
+        changed = get_id(annotation, "updated_at") or get_id(annotation, "created_at")
+        return bool(annotation.get("ground_truth")), changed
+
+    best = max(range(len(kept)), key=lambda index: (*rank(kept[index]), index))
     for index, annotation in enumerate(kept):
         if index != best:
             id = escape(get_id(annotation, "id", "?"))
@@ -113,12 +124,7 @@ def _find_annotation(task: dict[str, object], where: str) -> list[dict[str, obje
     return [result for result in kept[best]["result"] if isinstance(result, dict)]
 
 
-def _rank(annotation: dict[str, object]) -> tuple[bool, str]:
-    changed = get_id(annotation, "updated_at") or get_id(annotation, "created_at")
-    return bool(annotation.get("ground_truth")), changed
-
-
-def _find_text(data: dict[str, object], results: list[dict[str, object]], where: str) -> str:
+def _find_text(data: dict[str, object], results: list[_Result], where: str) -> str:
     strings = {name: value for name, value in data.items() if isinstance(value, str)}
     regions = [result for result in results if result.get("type") == "labels"]
     tags = dict.fromkeys(filter(None, (get_id(region, "to_name") for region in regions)))
@@ -148,37 +154,42 @@ def _collect_choices(tasks: Iterable[_Task]) -> dict[str, dict[str, None]]:
     """The choices of each control for whole texts that occur."""
     choices: dict[str, dict[str, None]] = {}
     for _, results in tasks:
-        for result in results:
-            if get_id(result, "type") in _CLASSES and not _is_for_region(result):
-                of_control = choices.setdefault(get_id(result, "from_name"), {})
-                of_control.update(dict.fromkeys(_find_choices(result)))
+        for control, chosen in _find_classes(results):
+            choices.setdefault(control, {}).update(dict.fromkeys(chosen))
     return choices
 
 
-def _is_for_region(result: dict[str, object]) -> bool:
-    """Whether a result is about a region of the text, not the whole text."""
+def _find_classes(results: list[_Result]) -> Iterator[tuple[str, list[str]]]:
+    """The controls for classes of the whole text, not of a region, and what is chosen."""
+    for result in results:
+        if result.get("type") in _CLASSES and "start" not in _get_value(result):
+            yield get_id(result, "from_name"), _find_choices(result)
+
+
+def _get_value(result: _Result) -> dict[str, object]:
     value = result.get("value")
-    return isinstance(value, dict) and "start" in value
+    return value if isinstance(value, dict) else {}
 
 
-def _find_choices(result: dict[str, object]) -> list[str]:
+def _find_choices(result: _Result) -> list[str]:
     """The chosen classes; one of a taxonomy is the path to it, with " > " between its parts."""
-    value = result.get("value")
-    choices = value.get(get_id(result, "type")) if isinstance(value, dict) else None
+    choices = _get_value(result).get(get_id(result, "type"))
     choices = choices if isinstance(choices, list) else [choices]
     paths = [choice if isinstance(choice, list) else [choice] for choice in choices]
-    return [" > ".join(path) for path in paths if all(isinstance(part, str) for part in path)]
+    return [
+        " > ".join(map(str, path)) for path in paths if all(isinstance(part, str) for part in path)
+    ]
 
 
-def _parse_mentions(document: Document, results: list[dict[str, object]]) -> list[Mention]:
+def _parse_mentions(document: Document, results: list[_Result]) -> list[Mention]:
     text, where = document.text, document.source
-    found: list[tuple[Mention, str | None]] = []
+    found: list[_Covered] = []
     for result in results:
         with leaving_out():
             found.extend(_parse_region(result, where))
     attributes = _find_attributes(results)
 
-    def place(one: tuple[Mention, str | None]) -> Mention:
+    def place(one: _Covered) -> Mention:
         mention, covered = one
         mention = locate(text, mention, _unescape(text, mention, covered), where)
         return replace(mention, attributes=attributes.get(mention.id, {}))
@@ -186,7 +197,7 @@ def _parse_mentions(document: Document, results: list[dict[str, object]]) -> lis
     return list(keep_sound(place, _count_code_points(text, found)))
 
 
-def _parse_region(result: dict[str, object], where: str) -> Iterator[tuple[Mention, str | None]]:
+def _parse_region(result: _Result, where: str) -> Iterator[_Covered]:
     """A mention for each label of a region, with the string it covers."""
     kind = get_id(result, "type")
     if not kind.endswith("labels"):
@@ -195,8 +206,8 @@ def _parse_region(result: dict[str, object], where: str) -> Iterator[tuple[Menti
     # Regions of HTML and of dialogues begin in an element.
     if kind != "labels" or isinstance(value.get("start"), str):
         raise BiomedError(
-            f"{where}: a result of type {quote(kind)} marks no plain text; label a <Text> with "
-            f"<Labels>"
+            f"{where}: a result of type {quote(kind)} marks no plain text; label a <Text> "
+            "with <Labels>"
         )
     start, end = (get_field(value, key, int, where, _ADVICE) for key in ("start", "end"))
     covered = get_covered(value, where)
@@ -204,36 +215,34 @@ def _parse_region(result: dict[str, object], where: str) -> Iterator[tuple[Menti
     if not labels:
         raise BiomedError(f"{where}: a region has no label; label it, or remove it")
     for label in labels:
-        if not isinstance(label, str):
-            raise BiomedError(f"{where}: expected a label, found {quote(label)}; {_ADVICE}")
-        yield Mention(label, ((start, end),), get_id(result, "id")), covered
+        yield Mention(_check_label(label, where), ((start, end),), get_id(result, "id")), covered
 
 
-def _count_code_points(
-    text: str, found: list[tuple[Mention, str | None]]
-) -> list[tuple[Mention, str | None]]:
+def _check_label(label: object, where: str) -> str:
+    if not isinstance(label, str):
+        raise BiomedError(f"{where}: expected a label, found {quote(label)}; {_ADVICE}")
+    return label
+
+
+def _count_code_points(text: str, found: list[_Covered]) -> list[_Covered]:
     """Convert offsets that count UTF-16 code units to code points, if more mentions then fit."""
     if text.isascii() or max(text) <= "\uffff":
         return found
-    points = {}
-    unit = 0
-    for point, character in enumerate(text):
-        points[unit] = point
-        unit += 2 if character > "\uffff" else 1
-    points[unit] = len(text)
+    units = accumulate((1 + (character > "\uffff") for character in text), initial=0)
+    points = {unit: point for point, unit in enumerate(units)}
 
     def convert(mention: Mention) -> Mention:
         offsets = tuple((points.get(a, a), points.get(b, b)) for a, b in mention.fragments)
         return replace(mention, fragments=offsets)
 
+    def count_covered(reading: list[_Covered]) -> int:
+        quoted = ((one, _unescape(text, one, covered)) for one, covered in reading)
+        return sum(
+            covered is not None and is_covered(text, one, covered) for one, covered in quoted
+        )
+
     converted = [(convert(mention), covered) for mention, covered in found]
-
-    def fits(mention: Mention, covered: str | None) -> bool:
-        covered = _unescape(text, mention, covered)
-        return covered is not None and is_covered(text, mention, covered)
-
-    readings = (found, converted)  # the first, where both fit alike
-    return max(readings, key=lambda reading: sum(fits(*one) for one in reading))
+    return max((found, converted), key=count_covered)  # the first, where both fit alike
 
 
 def _unescape(text: str, mention: Mention, covered: str | None) -> str | None:
@@ -243,20 +252,19 @@ def _unescape(text: str, mention: Mention, covered: str | None) -> str | None:
     return covered.replace("\\n", "\n")
 
 
-def _find_attributes(results: list[dict[str, object]]) -> dict[str, dict[str, str]]:
+def _find_attributes(results: list[_Result]) -> dict[str, dict[str, str]]:
+    """The attributes of regions, by their ids."""
     attributes: dict[str, dict[str, str]] = {}
     for result in results:
-        id = get_id(result, "id")
-        if not id:
-            continue
-        of_region = attributes.setdefault(id, {})
-        meta = result.get("meta")
-        of_region.update(_find_strings(meta if isinstance(meta, dict) else {}))
-        kind, value = result.get("type"), result.get("value")
-        if kind in _PER_REGION and isinstance(value, dict):
-            given = value.get("text" if kind == "textarea" else kind)
-            given = _find_choices(result) if kind in _CLASSES else given
-            of_region.update(_find_strings({get_id(result, "from_name", kind): given}))
+        if id := get_id(result, "id"):
+            meta, kind = result.get("meta"), get_id(result, "type")
+            given = dict(meta) if isinstance(meta, dict) else {}
+            if kind in _CLASSES:
+                given[get_id(result, "from_name", kind)] = _find_choices(result)
+            elif kind in _PER_REGION:
+                value = _get_value(result).get("text" if kind == "textarea" else kind)
+                given[get_id(result, "from_name", kind)] = value
+            attributes.setdefault(id, {}).update(_find_strings(given))
     return attributes
 
 
@@ -273,45 +281,43 @@ def _find_strings(values: dict[str, object]) -> dict[str, str]:
     return strings
 
 
-def _parse_relations(results: list[dict[str, object]], ids: set[str], where: str) -> list[Relation]:
+def _parse_relations(document: Document, results: list[_Result]) -> list[Relation]:
+    where = document.source
+    ids = {mention.id for mention in document.mentions or ()}
     relations: list[Relation] = []
     for result in results:
+        if result.get("type") != "relation":
+            continue
         with leaving_out():
-            if result.get("type") == "relation":
-                relations.extend(_parse_relation(result, ids, where))
+            head, tail = (
+                str(get_field(result, key, (str, int), where, _ADVICE))
+                for key in ("from_id", "to_id")
+            )
+            for id in (head, tail):
+                if id not in ids:
+                    raise BiomedError(
+                        f"{where}: a relation with {quote(id)}, which is not a mention; remove the "
+                        "relation"
+                    )
+            labels = result.get("labels") or ["relation"]
+            direction = get_id(result, "direction", "right")
+            for label in labels if isinstance(labels, list) else [labels]:
+                label = _check_label(label, where)
+                if direction != "left":
+                    relations.append(Relation(label, head, tail, get_id(result, "id")))
+                if direction != "right":
+                    relations.append(Relation(label, tail, head, get_id(result, "id")))
     return relations
 
 
-def _parse_relation(result: dict[str, object], ids: set[str], where: str) -> Iterator[Relation]:
-    head, tail = (
-        str(get_field(result, key, (str, int), where, _ADVICE)) for key in ("from_id", "to_id")
-    )
-    for id in (head, tail):
-        if id not in ids:
-            raise BiomedError(
-                f"{where}: a relation with {quote(id)}, which is not a mention; remove the relation"
-            )
-    labels = result.get("labels") or ["relation"]
-    direction = get_id(result, "direction", "right")
-    for label in labels if isinstance(labels, list) else [labels]:
-        if not isinstance(label, str):
-            raise BiomedError(f"{where}: expected a label, found {quote(label)}; {_ADVICE}")
-        if direction != "left":
-            yield Relation(label, head, tail, get_id(result, "id"))
-        if direction != "right":
-            yield Relation(label, tail, head, get_id(result, "id"))
-
-
 def _parse_cats(
-    results: list[dict[str, object]], choices: dict[str, dict[str, None]]
+    results: list[_Result], choices: dict[str, dict[str, None]]
 ) -> dict[str, float] | None:
     cats: dict[str, float] = {}
-    for result in results:
-        if result.get("type") in _CLASSES and not _is_for_region(result):
-            control, chosen = get_id(result, "from_name"), _find_choices(result)
-            for choice in choices[control]:
-                name = choice if len(choices) == 1 else f"{control}={choice}"
-                cats[name] = float(choice in chosen)
+    for control, chosen in _find_classes(results):
+        for choice in choices[control]:
+            name = choice if len(choices) == 1 else f"{control}={choice}"
+            cats[name] = float(choice in chosen)
     return cats or None
 
 
@@ -333,57 +339,44 @@ LABEL_STUDIO = Format(read_label_studio, write_label_studio, has_fields=True)
 def _create_task(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str, object]:
     number, item, doc, found = document
     mentions, relations = list_mentions(doc.text, found)
-    result = [_describe(mention, number, doc.text) for mention in mentions]
+    result: list[dict[str, object]] = []
+    for mention in mentions:
+        place = {"start": mention.start, "end": mention.end}
+        covered = doc.text[mention.start : mention.end]
+        region = {
+            "id": f"{number}-{mention.number}",  # no other of the project may have it
+            "from_name": LABELS,
+            "to_name": TEXT,
+            "type": "labels",
+            "value": {**place, "text": covered, "labels": [mention.label]},
+            "score": mention.confidence,
+            "meta": mention.attributes,
+        }
+        result.append({name: value for name, value in region.items() if value not in (None, {})})
     for relation in relations:
         result.append(
             {
                 "type": "relation",
-                "from_id": _region(number, relation.head),
-                "to_id": _region(number, relation.tail),
+                "from_id": f"{number}-{relation.head.number}",
+                "to_id": f"{number}-{relation.tail.number}",
                 "direction": "right",
                 "labels": [relation.label],
             }
         )
     if shard.layers.cats:
-        result.append(_choose(number, found["cats"]))
-    confidences = [one.confidence for one in mentions if one.confidence is not None]
+        chosen = [label for label, score in found["cats"].items() if score >= _CHOSEN]
+        result.append(
+            {
+                "id": f"{number}-{CHOICES}",
+                "from_name": CHOICES,
+                "to_name": TEXT,
+                "type": "choices",
+                "value": {"choices": chosen},
+            }
+        )
     prediction: dict[str, object] = {"model_version": shard.pipeline, "result": result}
-    if confidences:
-        prediction["score"] = min(confidences)
+    lowest = find_lowest(mentions)
+    if lowest is not None:
+        prediction["score"] = lowest
     data = {**item.fields, TEXT: doc.text, "id": item.id}
     return {"data": data, "predictions": [prediction]}
-
-
-def _region(document: int, mention: FoundMention) -> str:
-    """The id of a mention: no other of the project may have it."""
-    return f"{document}-{mention.number}"
-
-
-def _describe(mention: FoundMention, document: int, text: str) -> dict[str, object]:
-    region: dict[str, object] = {
-        "id": _region(document, mention),
-        "from_name": LABELS,
-        "to_name": TEXT,
-        "type": "labels",
-        "value": {
-            "start": mention.start,
-            "end": mention.end,
-            "text": text[mention.start : mention.end],
-            "labels": [mention.label],
-        },
-    }
-    if mention.confidence is not None:
-        region["score"] = mention.confidence
-    if mention.attributes:
-        region["meta"] = mention.attributes
-    return region
-
-
-def _choose(document: int, cats: dict[str, float]) -> dict[str, object]:
-    return {
-        "id": f"{document}-{CHOICES}",
-        "from_name": CHOICES,
-        "to_name": TEXT,
-        "type": "choices",
-        "value": {"choices": [label for label, score in cats.items() if score >= _CHOSEN]},
-    }

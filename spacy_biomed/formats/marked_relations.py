@@ -83,20 +83,14 @@ def read_relation_tsv(
                 continue
             where = f"{file}:{number}"
             with leaving_out():
-                id, text, label = _parse_fields(fields, f"{file.stem}-{number}", where)
+                if len(fields) not in (2, 3):
+                    raise BiomedError(
+                        f"{where}: {len(fields)} columns; write index, sentence and label, or "
+                        "sentence and label, with tabs between them"
+                    )
+                *index, text, label = map(str.strip, fields)
+                id = index[0] if index else f"{file.stem}-{number}"
                 yield _create_document(text, label, id, where, negative_labels)
-
-
-def _parse_fields(fields: list[str], id: str, where: str) -> tuple[str, str, str]:
-    if len(fields) == 2:
-        fields = [id, *fields]
-    if len(fields) != 3:
-        raise BiomedError(
-            f"{where}: {len(fields)} columns; write index, sentence and label, or sentence and "
-            f"label, with tabs between them"
-        )
-    id, text, label = fields
-    return id.strip(), text.strip(), label.strip()
 
 
 def _create_document(

@@ -125,10 +125,8 @@ def _create_note(document: AnnotatedDocument) -> Row:
 def _read(id: str, name: str, value: object) -> object:
     """A value that is kept as its column of NOTE has it."""
     read, kind = _READERS[NOTE[name]]
-    if value in (None, ""):
-        return None
     try:
-        return read(value)
+        return None if value in (None, "") else read(value)
     except (TypeError, ValueError, OverflowError):
         raise BiomedError(
             f"{escape(id)}: {name} is not a {kind}; correct it, or leave out --keep {name}"
@@ -165,11 +163,14 @@ def _create_term(number: int, span: Row, note: Row, shard: AnnotatedShard) -> Ro
     meaning = shard.meanings.get(span["label"], {})
     code = span.get("code") or ""
     is_concept = meaning.get("system") == OMOP_SYSTEM and code.isdecimal()
+    # The mention is in the middle.
+    around = max(0, _LONGEST - (span["end"] - span["start"])) // 2
+    snippet = note["note_text"][max(0, span["start"] - around) : span["end"] + around]
     return {
         "note_nlp_id": note["note_id"] * _MOST + number,
         "note_id": note["note_id"],
         "section_concept_id": _NO_CONCEPT,
-        "snippet": _cut_snippet(note["note_text"], span["start"], span["end"]),
+        "snippet": snippet[:_LONGEST],
         "offset": str(span["start"]),
         "lexical_variant": span["text"][:_LONGEST],
         "note_nlp_concept_id": int(code) if is_concept else _NO_CONCEPT,
@@ -210,9 +211,3 @@ def _show(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.3f}" if isinstance(value, float) else str(value)
-
-
-def _cut_snippet(text: str, start: int, end: int) -> str:
-    """At most 250 characters of a text, with a mention in the middle."""
-    around = max(0, _LONGEST - (end - start)) // 2
-    return text[max(0, start - around) : end + around][:_LONGEST]

@@ -1,10 +1,17 @@
 """Tasks for Prodigy."""
 
-import json
-
 from spacy.tokens import Doc
 
-from .findings import AnnotatedDocument, AnnotatedShard, FoundMention, Layers, Row, list_mentions
+from .findings import (
+    AnnotatedDocument,
+    AnnotatedShard,
+    FoundMention,
+    Layers,
+    Row,
+    find_lowest,
+    list_mentions,
+    pack_lines,
+)
 from .jsonl import read_jsonl
 from .registry import Format
 
@@ -21,8 +28,7 @@ def write_prodigy(shard: AnnotatedShard) -> dict[str, bytes]:
     `options` and `accept` are for the interface `choice`.
     """
     tasks = (_create_task(document, shard.layers) for document in shard.documents)
-    lines = (json.dumps(task, ensure_ascii=False, default=str) + "\n" for task in tasks)
-    return {f"{shard.name}.jsonl": "".join(lines).encode()}
+    return {f"{shard.name}.jsonl": pack_lines(tasks)}
 
 
 PRODIGY = Format(read_jsonl, write_prodigy, has_fields=True)
@@ -32,11 +38,11 @@ def _create_task(document: AnnotatedDocument, layers: Layers) -> Row:
     _, item, doc, found = document
     mentions, relations = list_mentions(doc.text, found)
     spans = {mention.number: _describe(mention, doc) for mention in mentions}
-    confidences = [one.confidence for one in mentions if one.confidence is not None]
-    lowest = {"lowest confidence": round(min(confidences), 2)} if confidences else {}
+    lowest = find_lowest(mentions)
+    shown = {} if lowest is None else {"lowest confidence": round(lowest, 2)}
     task: Row = {
         "text": doc.text,
-        "meta": {**item.fields, "id": item.id, **lowest},
+        "meta": {**item.fields, "id": item.id, **shown},
         "tokens": [
             {
                 "text": token.text,

@@ -63,12 +63,8 @@ def parse_documents(
 ) -> Iterator[tuple[Document, list[_Covered]]]:
     """Yield the documents of a file, each with its mentions, which are not checked.
 
-    Args:
-        lines: the lines that are not blank, with their numbers.
-        path: of the file, for messages.
-
-    Raises:
-        BiomedError: if a line is neither title, abstract, mention nor relation.
+    `lines` are those that are not blank, with their numbers. Raise BiomedError if a line is neither
+    title, abstract, mention nor relation.
     """
     document: Document | None = None
     covered: list[_Covered] = []

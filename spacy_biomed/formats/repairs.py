@@ -55,11 +55,7 @@ class Change(NamedTuple):
 
 @dataclass
 class ChangeLog:
-    """The repairs in a corpus.
-
-    Attributes:
-        on_error: whether to stop at a flaw that cannot be repaired, or to skip it.
-    """
+    """The repairs in a corpus, and whether to stop at a flaw that cannot be repaired or skip it."""
 
     on_error: OnError = "stop"
     changes: list[Change] = field(default_factory=list)
@@ -101,8 +97,7 @@ def keeping_log(on_error: OnError) -> Iterator[ChangeLog]:
 def leaving_out() -> Iterator[None]:
     """Leave out what is wrong: the context for reading an annotation, a line or a document.
 
-    Raises:
-        BiomedError: if it is raised inside and flaws are not to be skipped.
+    A BiomedError that is raised inside is logged if flaws are to be skipped, and raised otherwise.
     """
     try:
         yield
@@ -123,15 +118,10 @@ def keep_sound(make: Callable[[Item], T], items: Iterable[Item]) -> Iterator[T]:
 
 
 def is_new(document: Document, known: dict[str, int]) -> bool:
-    """Whether no document before has the same id.
+    """Whether no document before has the same id, which then raises BiomedError.
 
-    A copy with the same text and annotations is logged as left out. Without a log it is an error.
-
-    Args:
-        known: hashes of the documents before, by id; the document is added.
-
-    Raises:
-        BiomedError: if another document has the same id.
+    A copy with the same text and annotations is logged as left out; without a log it is an error.
+    The document is added to `known`, the hashes of the documents before by id.
     """
     content = hash(repr(replace(document, source="", changes=[])))
     if document.id not in known:
@@ -190,12 +180,26 @@ def locate(
     Args:
         covered: the string that the file gives for the mention; None if it gives none.
         where: `file:line`, for messages.
-        any_case: whether to ignore case.
 
     Raises:
         BiomedError: if there is no such place, or more than one.
     """
-    return _strip(text, _find(text, mention, covered, where, any_case))
+    if covered is not None and covered.strip() and len(covered) <= _LONGEST:
+        if _lies_in(text, mention):
+            if is_covered(text, mention, covered, any_case=any_case):
+                return _strip(text, mention)
+            read = mention.read(text)
+            if reads_as(read, covered):
+                what = f"the annotation reads {quote(covered)}, the text {quote(read)}"
+                note(RESPELT, f"{where}: {what}")
+                return _strip(text, mention)
+        moved = _search(text, mention, covered)
+        if moved is not None:
+            place = f"{quote(mention.start)}-{quote(mention.end)} to {moved.start}-{moved.end}"
+            note(MOVED, f"{where}: {quote(covered)} from {place}")
+            return _strip(text, moved)
+    check_mention(text, mention, covered, where, any_case=any_case)
+    return _strip(text, mention)
 
 
 def _strip(text: str, mention: Mention) -> Mention:
@@ -207,29 +211,7 @@ def _strip(text: str, mention: Mention) -> Mention:
         if stripped:
             start += covered.index(stripped)
             fragments.append((start, start + len(stripped)))
-    if not fragments or tuple(fragments) == mention.fragments:
-        return mention
-    return replace(mention, fragments=tuple(fragments))
-
-
-def _find(text: str, mention: Mention, covered: str | None, where: str, any_case: bool) -> Mention:
-    if covered is not None and covered.strip() and len(covered) <= _LONGEST:
-        if _lies_in(text, mention):
-            if is_covered(text, mention, covered, any_case=any_case):
-                return mention
-            read = mention.read(text)
-            if reads_as(read, covered):
-                what = f"the annotation reads {quote(covered)}, the text {quote(read)}"
-                note(RESPELT, f"{where}: {what}")
-                return mention
-        is_short = len(mention.fragments) <= _MOST_FRAGMENTS
-        moved = _search(text, mention, covered) if is_short else None
-        if moved is not None:
-            place = f"{quote(mention.start)}-{quote(mention.end)} to {moved.start}-{moved.end}"
-            note(MOVED, f"{where}: {quote(covered)} from {place}")
-            return moved
-    check_mention(text, mention, covered, where, any_case=any_case)
-    return mention
+    return replace(mention, fragments=tuple(fragments)) if fragments else mention
 
 
 def note(kind: str, message: str) -> None:
@@ -245,6 +227,8 @@ def _lies_in(text: str, mention: Mention) -> bool:
 
 def _search(text: str, mention: Mention, covered: str) -> Mention | None:
     """Find the only place near its offsets where a text has a mention; None if there is none."""
+    if len(mention.fragments) > _MOST_FRAGMENTS:
+        return None
     find = _shifts if mention.is_discontinuous else _places
     for spelling in (_keep, *SPELLINGS):
         for distance in _DISTANCES:

@@ -21,7 +21,7 @@ from .documents import (
     parse_offset,
     read_text,
 )
-from .repairs import keep_sound, leaving_out, locate
+from .repairs import leaving_out, locate
 from .xml_elements import Element, read_xml
 
 PIPE_SUFFIX = ".pipe"
@@ -55,15 +55,15 @@ def read_share_clef(path: Path | str, encoding: str = "utf-8") -> Iterator[Docum
     for name, file in disorders.items():
         if name not in texts:
             raise BiomedError(f"{file}: there is no report {name}.txt; unpack the reports as well")
-    for name, file in sorted(_find_reports(texts, disorders).items()):
+    # Texts in folders of files of disorders, without a report that has disorders, are no reports.
+    with_disorders = {texts[name].parent for name in disorders}
+    among_disorders = {file.parent for file in disorders.values()} - with_disorders
+    for name, file in sorted(texts.items()):
         with leaving_out():
-            text = read_text(file, encoding).removeprefix(BYTE_ORDER_MARK)
-            mentions = []
-            if name in disorders:
-                is_xml = disorders[name].name.endswith(KNOWTATOR_SUFFIX)
-                read = _read_knowtator if is_xml else _read_disorders
-                mentions = list(read(disorders[name], name, text, encoding))
-            yield Document(id=name, text=text, mentions=mentions, source=f"{file}:1")
+            if file.parent not in among_disorders:
+                text = read_text(file, encoding).removeprefix(BYTE_ORDER_MARK)
+                mentions = _read_mentions(disorders.get(name), name, text, encoding)
+                yield Document(name, text, list(mentions), source=f"{file}:1")
 
 
 def _sort_files(files: list[Path], encoding: str) -> tuple[dict[str, Path], dict[str, Path]]:
@@ -75,9 +75,11 @@ def _sort_files(files: list[Path], encoding: str) -> tuple[dict[str, Path], dict
         is_xml = file.name.endswith(KNOWTATOR_SUFFIX)
         if file.suffix.lower() == ".xml" and not is_xml:
             continue
-        is_pipe = file.stem.endswith(PIPE_SUFFIX) or (
-            count[file.name] > 1 and _has_fields(file, encoding)
-        )
+        is_pipe = file.stem.endswith(PIPE_SUFFIX)
+        if count[file.name] > 1 and not is_pipe:
+            content = read_text(file, encoding, may_be_empty=True)
+            content = content.lstrip(BYTE_ORDER_MARK + " \r\n")
+            is_pipe = not content or _BEGINS_AS_LINE.match(content) is not None
         name = file.name.removesuffix(KNOWTATOR_SUFFIX).removesuffix(".txt")
         name = name.removesuffix(PIPE_SUFFIX)
         kind = disorders if is_pipe or is_xml else texts
@@ -87,23 +89,25 @@ def _sort_files(files: list[Path], encoding: str) -> tuple[dict[str, Path], dict
     return texts, disorders
 
 
-def _find_reports(texts: dict[str, Path], disorders: dict[str, Path]) -> dict[str, Path]:
-    """Leave out texts in folders of files of disorders that contain no report with disorders."""
-    with_disorders = {texts[name].parent for name in disorders}
-    among_disorders = {file.parent for file in disorders.values()} - with_disorders
-    return {name: file for name, file in texts.items() if file.parent not in among_disorders}
-
-
-def _has_fields(file: Path, encoding: str) -> bool:
-    """Whether a file is a file of disorders: it begins like one, or is empty."""
-    content = read_text(file, encoding, may_be_empty=True).lstrip(BYTE_ORDER_MARK + " \r\n")
-    return not content or _BEGINS_AS_LINE.match(content) is not None
-
-
-def _read_disorders(file: Path, name: str, text: str, encoding: str) -> Iterator[Mention]:
-    for number, line in number_lines(file, encoding, may_be_empty=True):
+def _read_mentions(file: Path | None, name: str, text: str, encoding: str) -> Iterator[Mention]:
+    """Read the disorders of a report, if it has a file of them."""
+    if file is None:
+        return
+    if not file.name.endswith(KNOWTATOR_SUFFIX):
+        for number, line in number_lines(file, encoding, may_be_empty=True):
+            with leaving_out():
+                yield _parse_line(line, f"{file}:{number}", name, text)
+        return
+    root = read_xml(file, encoding, "Knowtator's XML")
+    classes = {element.get("id"): element for element in root.find("classMention")}
+    values = {
+        element.get("id"): value.attributes.get("value", "")
+        for element in root.find("stringSlotMention")
+        for value in element.find("stringSlotMentionValue")
+    }
+    for annotation in root.find("annotation"):
         with leaving_out():
-            yield _parse_line(line, f"{file}:{number}", name, text)
+            yield _create_mention(annotation, classes, values, text)
 
 
 def _parse_line(line: str, where: str, name: str, text: str) -> Mention:
@@ -120,18 +124,6 @@ def _parse_line(line: str, where: str, name: str, text: str) -> Mention:
     fragments = tuple(sorted(zip(numbers[::2], numbers[1::2], strict=True)))
     mention = Mention(label, fragments, "", {"concept": concept})
     return join_fragments(text, locate(text, mention, None, where), where)
-
-
-def _read_knowtator(file: Path, name: str, text: str, encoding: str) -> Iterator[Mention]:
-    root = read_xml(file, encoding, "Knowtator's XML")
-    classes = {element.get("id"): element for element in root.find("classMention")}
-    values = {
-        element.get("id"): value.attributes.get("value", "")
-        for element in root.find("stringSlotMention")
-        for value in element.find("stringSlotMentionValue")
-    }
-    annotations = root.find("annotation")
-    yield from keep_sound(lambda one: _create_mention(one, classes, values, text), annotations)
 
 
 def _create_mention(

@@ -12,30 +12,19 @@ from html import unescape
 # The Latin letters and the names of Greek letters, from alpha to omega.
 _GREEK = "αβγδεζηθικλμνξοπρςστυφχψω"
 _LATIN = "abgdezhqiklmnxoprsstufcyw"
-# fmt: off
 _NAMES = (
-    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda",
-    "mu", "nu", "xi", "omicron", "pi", "rho", "sigma", "sigma", "tau", "upsilon", "phi", "chi",
-    "psi", "omega",
+    *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"),
+    *("lambda", "mu", "nu", "xi", "omicron", "pi", "rho", "sigma", "sigma", "tau", "upsilon"),
+    *("phi", "chi", "psi", "omega"),
 )
-# fmt: on
 
 # Signs that Unicode does not decompose.
 _SIGNS = {
     **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u0060\u00b4", "'"),
     **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"'),
     **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2043\ufe63\uff0d", "-"),
-    **{
-        "×": "x",
-        "≤": "<=",
-        "≥": ">=",
-        "±": "+/-",
-        "→": "->",
-        "←": "<-",
-        "·": ".",
-        "∙": ".",
-        "≈": "~",
-    },
+    **{"×": "x", "≤": "<=", "≥": ">=", "±": "+/-", "→": "->", "←": "<-", "≈": "~"},
+    **{"·": ".", "∙": "."},
     **{"⁄": "/", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"},
 }
 
@@ -73,7 +62,6 @@ SPELLINGS: tuple[Spelling, ...] = (
 
 
 def spell(text: str, spelling: Spelling) -> str:
-    """A text with every character so written; white space and case do not matter."""
     return "".join(map(spelling, text))
 
 
@@ -87,14 +75,11 @@ def reads_as(text: str, covered: str) -> bool:
         False
     """
     covered = unescape(covered)
-    return any(
-        bool(plain := spell(text, spelling)) and plain == spell(covered, spelling)
-        for spelling in SPELLINGS
-    ) or _has_lost(text, covered)
-
-
-def _has_lost(text: str, covered: str) -> bool:
-    """Whether a string is a text with a question mark for each character that is not ASCII."""
+    for spelling in SPELLINGS:
+        plain = spell(text, spelling)
+        if plain and plain == spell(covered, spelling):
+            return True
+    # Some programs write a question mark for each character that is not ASCII.
     encoded = text.encode("ascii", "replace").decode()
     return encoded == covered and any(map(str.isalnum, encoded))
 
@@ -109,6 +94,5 @@ def fold_case(text: str) -> str:
     folded = text.lower()
     if len(folded) == len(text):
         return folded
-    return "".join(
-        small if len(small := character.lower()) == 1 else character for character in text
-    )
+    lowered = ((character, character.lower()) for character in text)
+    return "".join(small if len(small) == 1 else character for character, small in lowered)

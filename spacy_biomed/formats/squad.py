@@ -12,9 +12,6 @@ from .spelling import fold_case
 
 # BioBERT appends the number of a snippet to BioASQ's id of the question.
 _NUMBERED_SNIPPET = re.compile(r"([0-9a-f]{24})_(\d{3})")
-# For strings of this length or more, Python's search from the end can take time proportional to the
-# product of both lengths; its search from the beginning never does.
-_LONG = 100
 
 
 def read_squad(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
@@ -39,19 +36,18 @@ def read_squad(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
         BiomedError: if the file is not such an object, or an answer is nowhere in its context.
     """
     for file in list_files(Path(path), (".json",)):
-        for paragraph, where in _paragraphs(read_json(file, encoding), file):
-            context = get_field(paragraph, "context", str, where)
-            for number, question in enumerate(get_field(paragraph, "qas", list, where)):
-                with leaving_out():
-                    yield _read_question(question, context, f"{where}.qas[{number}]")
+        articles = get_field(read_json(file, encoding), "data", list, str(file))
+        for number, article in enumerate(articles):
+            where = f"{file}: data[{number}]"
+            for index, paragraph in enumerate(get_field(article, "paragraphs", list, where)):
+                yield from _read_paragraph(paragraph, f"{where}.paragraphs[{index}]")
 
 
-def _paragraphs(content: object, file: Path) -> Iterator[tuple[object, str]]:
-    """Yield each paragraph and its place in the file."""
-    for number, article in enumerate(get_field(content, "data", list, str(file))):
-        where = f"{file}: data[{number}]"
-        for index, paragraph in enumerate(get_field(article, "paragraphs", list, where)):
-            yield paragraph, f"{where}.paragraphs[{index}]"
+def _read_paragraph(paragraph: object, where: str) -> Iterator[Document]:
+    context = get_field(paragraph, "context", str, where)
+    for number, question in enumerate(get_field(paragraph, "qas", list, where)):
+        with leaving_out():
+            yield _read_question(question, context, f"{where}.qas[{number}]")
 
 
 def _read_question(record: dict[str, object], context: str, where: str) -> Document:
@@ -66,14 +62,11 @@ def _read_question(record: dict[str, object], context: str, where: str) -> Docum
         ]
     if is_impossible and answers:
         raise BiomedError(f"{where}: it is_impossible but has answers; correct one of the two")
-    return create_question(_document_id(id), question, context, answers, where)
-
-
-def _document_id(id: str) -> str:
-    numbered = _NUMBERED_SNIPPET.fullmatch(id)
-    if numbered:
-        return ":".join(numbered.groups())
-    return f"{id}:1" if ":" in id else id
+    if numbered := _NUMBERED_SNIPPET.fullmatch(id):
+        id = ":".join(numbered.groups())
+    elif ":" in id:
+        id = f"{id}:1"
+    return create_question(id, question, context, answers, where)
 
 
 def _find_answer(answer: object, context: str, where: str) -> tuple[int, int]:
@@ -109,13 +102,9 @@ def find_nearest(text: str, string: str, place: int) -> int | None:
     """
     place = min(max(place, 0), len(text))
     after = text.find(string, place)
-    before = _find_last(text[: place + len(string) - 1], string)
+    # Not `rfind`, which can take time proportional to the product of both lengths.
+    start = text[: place + len(string) - 1]
+    from_end = start[::-1].find(string[::-1])
+    before = -1 if from_end < 0 else len(start) - from_end - len(string)
     found = [offset for offset in (before, after) if offset >= 0]
     return min(found, key=lambda offset: abs(offset - place), default=None)
-
-
-def _find_last(text: str, string: str) -> int:
-    if len(string) < _LONG:
-        return text.rfind(string)
-    end = text[::-1].find(string[::-1])
-    return -1 if end < 0 else len(text) - end - len(string)

@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..errors import BiomedError, quote
@@ -15,8 +15,6 @@ SCORES_SUFFIX = ".gs.sim.txt"
 
 # Names of the columns that are read, as in the benchmarks GLUE and BLUE; there may be others.
 COLUMNS = ("score", "sentence1", "sentence2")
-
-_Row = tuple[int, str, str, str]
 
 
 def read_sts(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
@@ -31,13 +29,7 @@ def read_sts(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
             empty, or a file has no score.
     """
     for file in list_files(Path(path), SUFFIXES):
-        rows = _read_named(file, encoding)
-        if rows is None:
-            rows = [
-                (number, score, first, second)
-                for number, (score, first, second) in _read_columns(file, encoding, (3,))
-            ]
-        yield from _create_documents(file, rows)
+        yield from _read_file(file, encoding, COLUMNS, (3,))
 
 
 def read_clinical_sts(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
@@ -55,38 +47,46 @@ def read_clinical_sts(path: Path | str, encoding: str = "utf-8") -> Iterator[Doc
             of the pairs.
     """
     for file in list_files(Path(path), SUFFIXES):
-        if file.name.endswith(SCORES_SUFFIX):
-            continue
-        rows = _read_named(file, encoding)
-        if rows is not None:
-            yield from _create_documents(file, rows)
-            continue
-        columns = list(_read_columns(file, encoding, (2, 3)))
-        if all(len(fields) == 2 for _, fields in columns):
-            scores = _read_scores(file, len(columns), encoding)
-            for (_, fields), score in zip(columns, scores, strict=True):
-                fields.append(score)
-        yield from _create_documents(file, [_reorder(file, *row) for row in columns])
+        if not file.name.endswith(SCORES_SUFFIX):
+            yield from _read_file(file, encoding, ("sentence1", "sentence2", "score"), (2, 3))
 
 
-def _read_named(path: Path, encoding: str) -> list[_Row] | None:
-    """Read a file whose first line names its columns; None if it does not."""
+def _read_file(
+    path: Path, encoding: str, columns: Sequence[str], counts: tuple[int, ...]
+) -> Iterator[Document]:
+    """Read a file; `columns` and the `counts` of them are of one that does not name its own."""
     header, *lines = read_lines(path, encoding)
     names = [name.strip().lower() for name in header.split("\t")]
-    if not set(COLUMNS) <= set(names):
-        return None
-    places = [names.index(name) for name in COLUMNS]
-    rows = []
-    for number, fields in _split_lines(lines, len(names)):
+    if set(COLUMNS) <= set(names):
+        columns, counts = names, (len(names),)
+        rows = _split_lines(lines, len(names))
+        advice = f"write the {len(names)} that the first line names"
+    else:
+        rows = [(number, line.split("\t")) for number, line in number_lines(path, encoding)]
+        advice = "write two sentences and their score with tabs between, and none inside them"
+    sound = []
+    for number, fields in rows:
         with leaving_out():
-            if len(fields) != len(names):
-                raise BiomedError(
-                    f"{path}:{number}: {len(fields)} columns; write the {len(names)} that the "
-                    f"first line names"
-                )
+            if len(fields) not in counts:
+                raise BiomedError(f"{path}:{number}: {len(fields)} columns; {advice}")
+            sound.append((number, fields))
+    if 2 in counts and all(len(fields) == 2 for _, fields in sound):
+        scores = _read_scores(path, len(sound), encoding)
+        sound = [(row[0], [*row[1], score]) for row, score in zip(sound, scores, strict=True)]
+    places = [columns.index(name) for name in COLUMNS]
+    has_score = False
+    for number, fields in sound:
+        where = f"{path}:{number}"
+        with leaving_out():
+            if len(fields) < len(columns):
+                raise BiomedError(f"{where}: no score, as other lines have; add the third column")
             score, first, second = (fields[place] for place in places)
-            rows.append((number, score, first, second))
-    return rows
+            if score.strip():
+                has_score = True
+                cats = {LABEL: _parse_score(score, where)}
+                yield create_pair(f"{path.stem}-{number}", first, second, cats, where)
+    if not has_score:
+        raise BiomedError(f"{path}: no pair in it has a score; add them")
 
 
 def _split_lines(lines: list[str], count: int) -> list[tuple[int, list[str]]]:
@@ -102,28 +102,6 @@ def _split_lines(lines: list[str], count: int) -> list[tuple[int, list[str]]]:
     return quoted if all(len(fields) == count for _, fields in quoted) else plain
 
 
-def _read_columns(
-    path: Path, encoding: str, counts: tuple[int, ...]
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the fields of each line."""
-    for number, line in number_lines(path, encoding):
-        fields = line.split("\t")
-        with leaving_out():
-            if len(fields) not in counts:
-                raise BiomedError(
-                    f"{path}:{number}: {len(fields)} columns; write two sentences and their score "
-                    f"with tabs between, and none inside them"
-                )
-            yield number, fields
-
-
-def _reorder(path: Path, number: int, fields: list[str]) -> _Row:
-    if len(fields) != 3:
-        raise BiomedError(f"{path}:{number}: no score, as other lines have; add the third column")
-    first, second, score = fields
-    return number, score, first, second
-
-
 def _read_scores(path: Path, count: int, encoding: str) -> list[str]:
     file = path.with_name(path.name.removesuffix(path.suffix) + SCORES_SUFFIX)
     if not file.is_file():
@@ -135,17 +113,6 @@ def _read_scores(path: Path, count: int, encoding: str) -> list[str]:
             f"write one a line"
         )
     return scores
-
-
-def _create_documents(path: Path, rows: list[_Row]) -> Iterator[Document]:
-    scored = [row for row in rows if row[1].strip()]
-    if not scored:
-        raise BiomedError(f"{path}: no pair in it has a score; add them")
-    for number, score, first, second in scored:
-        where = f"{path}:{number}"
-        with leaving_out():
-            cats = {LABEL: _parse_score(score, where)}
-            yield create_pair(f"{path.stem}-{number}", first, second, cats, where)
 
 
 def _parse_score(score: str, where: str) -> float:

@@ -33,12 +33,8 @@ _COLUMNS: dict[str, dict[str, str]] = {
     },
     "relations": {
         **_KEYS,
-        "head_start": "int64",
-        "head_end": "int64",
-        "head_label": "string",
-        "tail_start": "int64",
-        "tail_end": "int64",
-        "tail_label": "string",
+        **{"head_start": "int64", "head_end": "int64", "head_label": "string"},
+        **{"tail_start": "int64", "tail_end": "int64", "tail_label": "string"},
         "label": "string",
         "confidence": "float32",
     },
@@ -46,26 +42,20 @@ _COLUMNS: dict[str, dict[str, str]] = {
 }
 
 
-def list_tables(layers: Layers) -> list[str]:
-    """The names of the tables for a pipeline with these layers."""
-    optional = {"relations": layers.relations, "answers": layers.answers}
-    return [name for name in _COLUMNS if optional.get(name, True)]
-
-
 class FoundTables:
     """What was found in documents, as tables.
 
-    Args:
-        documents: to read.
-        layers: layers that the pipeline writes, which decide on the tables and columns: they are
-            the same whether anything was found or not.
-        keep: columns of the input that `documents` has too, as strings; other values are JSON.
+    The layers that the pipeline writes decide on the tables and columns, which are the same whether
+    anything was found or not. `keep` has columns of the input that the table `documents` has too,
+    as strings; other values are JSON.
     """
 
     def __init__(
         self, documents: Iterable[AnnotatedDocument], layers: Layers, keep: tuple[str, ...] = ()
     ):
-        self._columns = {name: dict(_COLUMNS[name]) for name in list_tables(layers)}
+        optional = {"relations": layers.relations, "answers": layers.answers}
+        names = [name for name in _COLUMNS if optional.get(name, True)]
+        self._columns = {name: dict(_COLUMNS[name]) for name in names}
         self._columns["entities"] |= {name: ENTITY_FIELDS[name] for name in layers.fields}
         if layers.cats:
             self._columns["documents"]["cats"] = "map"

@@ -15,15 +15,7 @@ _DECLARED = re.compile(rb"<\?xml[^>]*\bencoding\s*=\s*[\"']([\w.-]+)[\"']")
 
 @dataclass(slots=True)
 class Element:
-    """An XML element.
-
-    Attributes:
-        name: of its tag.
-        attributes: name to value.
-        path, line: the file, and the line where the start tag begins.
-        children: the elements directly inside this element.
-        text: all text directly inside this element.
-    """
+    """An XML element: the line where its start tag begins, and what is directly inside it."""
 
     name: str
     attributes: dict[str, str]
@@ -34,27 +26,23 @@ class Element:
 
     @property
     def where(self) -> str:
-        """`file:line`, for messages."""
         return f"{self.path}:{self.line}"
 
     def find(self, name: str) -> list[Element]:
-        """Find the children with a name."""
         return [child for child in self.children if child.name == name]
 
     def text_of(self, name: str) -> str | None:
-        """Get the text of the first child with a name; None if there is none."""
-        found = self.find(name)
-        return found[0].text if found else None
+        """The text of the first child with a name; None if there is none."""
+        return next((child.text for child in self.find(name)), None)
 
     def get(self, name: str) -> str:
-        """Get the value of an attribute; raise BiomedError if it is missing or empty."""
+        """The value of an attribute; raise BiomedError if it is missing or empty."""
         value = self.attributes.get(name)
         if not value:
             raise BiomedError(f'{self.where}: <{escape(self.name)}> has no {name}="..."; add it')
         return value
 
     def get_whole_number(self, name: str) -> int:
-        """Get the value of an attribute; raise BiomedError if it is not a whole number."""
         value = self.get(name)
         if not value.isdecimal():
             raise BiomedError(
@@ -64,7 +52,7 @@ class Element:
 
 
 def read_xml_text(path: Path, encoding: str) -> str:
-    """Read an XML file in the encoding that it declares; if it declares none, in `encoding`."""
+    """Read an XML file: see `decode_xml`."""
     return decode_xml(path.read_bytes(), path, encoding) if path.is_file() else read_text(path)
 
 
@@ -77,11 +65,7 @@ def decode_xml(content: bytes, path: Path, encoding: str) -> str:
 def parse_xml(text: str, path: Path, kind: str) -> Element:
     """Parse XML and return its root. All line ends become line feeds.
 
-    Args:
-        kind: what the file should be, for the message ("a BioC collection").
-
-    Raises:
-        BiomedError: if the XML is not well-formed or declares an entity; the message has the line.
+    Raise BiomedError if it is not well-formed (is it `kind`?) or declares an entity.
     """
     root = Element("", {}, path, 0)
     open_elements, texts = [root], [[""]]
@@ -119,14 +103,7 @@ def parse_xml(text: str, path: Path, kind: str) -> Element:
 
 
 def read_xml(path: Path, encoding: str, kind: str, root_name: str | None = None) -> Element:
-    """Read an XML file and return its root: `read_xml_text` and `parse_xml` in one.
-
-    Args:
-        root_name: the name that the root must have; None for any.
-
-    Raises:
-        BiomedError: as `parse_xml` does, and if the root has another name.
-    """
+    """Read an XML file and return its root, which must have a name if one is given."""
     root = parse_xml(read_xml_text(path, encoding), path, kind)
     if root_name not in (None, root.name):
         raise BiomedError(

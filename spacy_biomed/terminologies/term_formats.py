@@ -28,10 +28,8 @@ _UMLS_LANGUAGES = {"en": "ENG", "es": "SPA", "fr": "FRE", "de": "GER", "pt": "PO
 class Term(NamedTuple):
     """A concept of a terminology.
 
-    Attributes:
-        names: the preferred name first.
-        type: such as a semantic type, a semantic tag or a rank; "" without one.
-        parent: id of a broader concept; "" without one.
+    Its preferred name is the first. The type is such as a semantic type, a semantic tag or a rank;
+    the parent is the id of a broader concept. Both are "" without one.
     """
 
     id: str
@@ -41,16 +39,11 @@ class Term(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A terminology to read.
-
-    Attributes:
-        language: ISO 639-1 code of the names to read, where a format has several; None for all.
-        meta: what the file says of itself, which its reader sets: `version`, `licence`.
-    """
+    """A terminology to read."""
 
     path: Path
-    language: str | None
-    meta: dict[str, str]
+    language: str | None  # ISO 639-1 code of the names to read, of formats that have several
+    meta: dict[str, str]  # what the file says, which its reader sets: `version`, `licence`
 
     def find(self, pattern: str, *, needed: bool = True) -> list[Path]:
         """The files that fit a pattern, compressed or not, in or below the folder.
@@ -112,7 +105,6 @@ def _read_lines(path: Path, newline: Literal["", "\n"] = "\n") -> Iterator[str]:
 
 
 def _split_lines(paths: Iterable[Path], separator: str, least: int) -> Iterator[list[str]]:
-    """The fields of each line, of which there are at least so many."""
     for path in paths:
         for number, line in enumerate(_read_lines(path), 1):
             fields = line.rstrip("\r\n").split(separator)
@@ -201,7 +193,8 @@ def _shorten(iri: str) -> str:
 
 def _read_rrf(source: Source) -> Iterator[Term]:
     """UMLS; the semantic types are in MRSTY.RRF."""
-    types = {row[0]: row[3] for row in _split_lines(source.find("MRSTY.RRF", needed=False), "|", 4)}
+    semantic_types = _split_lines(source.find("MRSTY.RRF", needed=False), "|", 4)
+    types = {row[0]: row[3] for row in semantic_types}
     language = _UMLS_LANGUAGES.get(source.language or "", (source.language or "").upper())
     names: dict[str, list[str]] = defaultdict(list)
     for row in _split_lines(source.find("MRCONSO.RRF"), "|", 17):
@@ -223,11 +216,11 @@ def _read_rf2(source: Source) -> Iterator[Term]:
         id, name = row[4], row[7]
         if row[2] != "1" or id in inactive or source.language not in (None, row[5]):
             continue
-        tagged = _TAG.fullmatch(name) if row[6] == _FULL_NAME else None
-        is_preferred = tagged and id not in types
-        if tagged:
+        place = len(names[id])
+        if row[6] == _FULL_NAME and (tagged := _TAG.fullmatch(name)):
+            name, place = tagged[1], place if id in types else 0
             types.setdefault(id, tagged[2])
-        names[id].insert(0 if is_preferred else len(names[id]), tagged[1] if tagged else name)
+        names[id].insert(place, name)
     for id, found in names.items():
         yield Term(id, tuple(found), types.get(id, ""), parents.get(id, ""))
 

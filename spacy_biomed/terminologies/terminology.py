@@ -53,11 +53,8 @@ class Match(NamedTuple):
 class Concept(NamedTuple):
     """A concept of a terminology.
 
-    Attributes:
-        id: as the terminology has it.
-        type: "" without one.
-        parent: the place of a broader concept; None without one.
-        usualness: the logarithm of the number of its narrower concepts and of its names.
+    The type is "" and the parent, the place of a broader concept, None without one. The usualness
+    is the logarithm of the number of its narrower concepts and of its names.
     """
 
     id: str
@@ -244,7 +241,6 @@ def build_terminology(
 
 
 def _index(terms: list[Term]) -> tuple[dict[str, np.ndarray], list[str]]:
-    """The arrays of a terminology, and its types."""
     ids = np.array([term.id.encode() for term in terms])
     order = np.argsort(ids, kind="stable")
     terms = [terms[place] for place in order.tolist()]
@@ -293,19 +289,15 @@ def _count_narrower(parents: Ints1d) -> Ints1d:
 
 def _index_keys(keys: Sequence[str]) -> dict[str, np.ndarray]:
     """The hashes of normalised names, loose forms and abbreviations, sorted, with their names."""
-    hashes: list[int] = []
+    found: list[int] = []
     names: list[int] = []
     for name, key in enumerate(keys):
-        for form in {key, loosen(key), abbreviate(key)}:
-            if form:
-                hashes.append(hash_key(form))
-                names.append(name)
-    sorted_hashes = np.array(hashes, dtype="uint32")
-    order = np.argsort(sorted_hashes, kind="stable")
-    return {
-        "key_hashes": sorted_hashes[order],
-        "key_names": np.array(names, dtype="int32")[order],
-    }
+        for form in filter(None, {key, loosen(key), abbreviate(key)}):
+            found.append(hash_key(form))
+            names.append(name)
+    hashes = np.array(found, dtype="uint32")
+    order = np.argsort(hashes, kind="stable")
+    return {"key_hashes": hashes[order], "key_names": np.array(names, dtype="int32")[order]}
 
 
 def _index_grams(keys: Sequence[str]) -> dict[str, np.ndarray]:

@@ -66,7 +66,7 @@ def _flatten(exact_answer: object, where: str, depth: int = 2) -> Iterator[str]:
     else:
         raise BiomedError(
             f"{where}: {quote(exact_answer)} in the exact_answer of a factoid question; write "
-            f"a string, a list of strings, or a list of such lists"
+            f"strings, or lists of them"
         )
 
 

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,16 +20,15 @@ from .documents import (
     read_text,
 )
 from .json_fields import get_covered, get_id, parse_json
-from .repairs import is_new, leaving_out, locate, read_if_sound
+from .repairs import is_new, leaving_out, locate
 from .xml_elements import Element, read_xml
 
 # Key of the documents in exports of PubTator's service.
 PUBTATOR = "PubTator3"
-# Key under which an object has the line where it begins.
-_LINE = "\0line"
+# Key under which an object has its file and the line where it begins, for messages.
+_WHERE = "\0where"
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
-# Of JSON: strings, and what counts lines and objects.
-_TOKEN = re.compile(r'"(?:[^"\\]+|\\.)*"|[{\n]')
+_JSON_STRING = re.compile(r'"(?:[^"\\]+|\\.)*"')
 
 # The parts of a document, and of a passage.
 _UNITS = {"document": "passage", "passage": "sentence"}
@@ -54,8 +52,7 @@ def read_bioc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     The encoding that an XML file declares takes precedence over `encoding`.
 
     Raises:
-        BiomedError: if a file is not BioC, two documents have one id (`is_new`), or an annotation
-            lacks a type, lies beyond its passage or reads differently.
+        BiomedError: if a file is not BioC, two documents have one id, or an annotation is wrong.
     """
     known: dict[str, int] = {}
     for file in list_files(Path(path), (".xml", ".json")):
@@ -65,119 +62,107 @@ def read_bioc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 def _read_file(path: Path, encoding: str, known: dict[str, int]) -> Iterator[Document]:
     if path.suffix.lower() == ".json":
         text = read_text(path, encoding).removeprefix(BYTE_ORDER_MARK)
-        parsed = _parse_json(text, path)
-        documents = _list_documents(parsed, path)
+        documents = _parse_json(text, path)
     else:
-        text, parsed = "", None
         collection = read_xml(path, encoding, "a BioC collection", "collection")
         documents = [_convert_unit(child) for child in collection.find("document")]
     if not documents:
         raise BiomedError(f"{path}: no document in this file; is it a BioC collection?")
-    has_relations = any(_all_relations(document, path) for document in documents)
+    has_relations = any(_all_relations(document) for document in documents)
     for number, part in enumerate(documents, start=1):
-        create = partial(_create_document, part, path, f"{path.stem}-{number}")
-        document = read_if_sound(create)
         with leaving_out():
-            if (document is None or document.id in known) and _LINE not in part:
-                # JSON is read quickly, without line numbers, which errors need.
-                _add_lines(parsed, text)
-                document = None
-            document = document or create()
+            document = _create_document(part, f"{path.stem}-{number}")
             if not has_relations:
                 document.relations = None
             if not get_id(part, "id") or is_new(document, known):
                 yield document
 
 
-def _parts(part: _Part, key: str, path: Path) -> list[_Part]:
+def _parts(part: _Part, key: str) -> list[_Part]:
     parts = part.get(key) or []
     if not isinstance(parts, list) or not all(isinstance(each, dict) for each in parts):
-        raise BiomedError(f"{_where(part, path)}: expected {key!r} to be a list of objects")
+        raise BiomedError(f"{part[_WHERE]}: expected {key!r} to be a list of objects")
     return parts
 
 
-def _where(part: _Part, path: Path) -> str:
-    return f"{path}:{part.get(_LINE, 1)}"
-
-
-def _all_relations(document: _Part, path: Path) -> list[_Part]:
-    passages = _parts(document, "passages", path)
-    sentences = [one for passage in passages for one in _parts(passage, "sentences", path)]
+def _all_relations(document: _Part) -> list[_Part]:
+    passages = _parts(document, "passages")
+    sentences = [one for passage in passages for one in _parts(passage, "sentences")]
     holders = [document, *passages, *sentences]
-    return [relation for holder in holders for relation in _parts(holder, "relations", path)]
+    return [relation for holder in holders for relation in _parts(holder, "relations")]
 
 
-def _create_document(part: _Part, path: Path, default_id: str) -> Document:
+def _create_document(part: _Part, default_id: str) -> Document:
     document = Document(
         id=get_id(part, "id") or default_id,
         text="",
         mentions=[],
         relations=[],
         sentences=[],
-        source=_where(part, path),
+        source=part[_WHERE],
     )
     if "passages" not in part:
         raise BiomedError(f"{document.source}: the document has no 'passages'; add them")
-    for annotation in _parts(part, "annotations", path):
+    for annotation in _parts(part, "annotations"):
         with leaving_out():
-            raise BiomedError(
-                f"{_where(annotation, path)}: an annotation on a document; move it to its passage"
-            )
-    for passage in _parts(part, "passages", path):
-        sentences = _parts(passage, "sentences", path)
+            _refuse(annotation, "a document; move it to its passage")
+    for passage in _parts(part, "passages"):
+        sentences = _parts(passage, "sentences")
         if passage.get("text") or not sentences:
             document.sentences = None
-            _add_text(document, passage, [passage, *sentences], path)
+            _add_text(document, passage, [passage, *sentences])
             continue
         for sentence in sentences:
-            offsets = _add_text(document, sentence, [sentence], path)
+            offsets = _add_text(document, sentence, [sentence])
             if document.sentences is not None:
                 document.sentences.append(offsets)
-        for annotation in _parts(passage, "annotations", path):
-            raise BiomedError(
-                f"{_where(annotation, path)}: an annotation on a passage whose text is in its "
-                f"sentences; move it to its sentence"
-            )
-    for relation in _all_relations(part, path):
+        for annotation in _parts(passage, "annotations"):
+            place = "a passage whose text is in its sentences; move it to its sentence"
+            _refuse(annotation, place)
+    for relation in _all_relations(part):
         with leaving_out():
-            document.relations.extend(_create_relations(relation, document, path))
+            document.relations.extend(_create_relations(relation, document))
     return document
 
 
-def _add_text(document: Document, unit: _Part, annotated: list[_Part], path: Path) -> Offsets:
+def _refuse(annotation: _Part, place: str) -> None:
+    raise BiomedError(f"{annotation[_WHERE]}: an annotation on {place}")
+
+
+def _add_text(document: Document, unit: _Part, annotated: list[_Part]) -> Offsets:
     """Append a passage or sentence with its annotations, and return its place in the text."""
-    text, offset = unit.get("text") or "", _whole_number(unit, "offset", path)
+    text, offset = unit.get("text") or "", _whole_number(unit, "offset")
     if not isinstance(text, str):
-        raise BiomedError(f"{_where(unit, path)}: expected 'text' to be a string")
+        raise BiomedError(f"{unit[_WHERE]}: expected 'text' to be a string")
     start, end = document.append(text)
     for part in annotated:
-        for annotation in _parts(part, "annotations", path):
+        for annotation in _parts(part, "annotations"):
             with leaving_out():
-                locations = _parts(annotation, "locations", path)
+                locations = _parts(annotation, "locations")
                 if locations:
-                    mention = _create_mention(annotation, locations, offset, path)
-                    where = _where(annotation, path)
+                    mention = _create_mention(annotation, locations, offset)
+                    where = annotation[_WHERE]
                     mention = locate(text, mention, get_covered(annotation, where), where)
                     document.mentions.append(mention.move(start))
     return start, end
 
 
-def _whole_number(part: _Part, key: str, path: Path) -> int:
+def _whole_number(part: _Part, key: str) -> int:
     value = part.get(key)
     if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value.strip()):
         return parse_offset(value.strip())
     if isinstance(value, bool) or not isinstance(value, int):
         raise BiomedError(
-            f"{_where(part, path)}: expected {key!r} with a whole number, found {quote(value)}"
+            f"{part[_WHERE]}: expected {key!r} with a whole number, found {quote(value)}"
         )
     return value
 
 
-def _infons(part: _Part, path: Path) -> dict[str, str]:
+def _infons(part: _Part) -> dict[str, str]:
     infons = part.get("infons") or {}
     if not isinstance(infons, dict):
-        raise BiomedError(f"{_where(part, path)}: expected 'infons' to be an object")
-    return {key: str(value) for key, value in infons.items() if key != _LINE and _is_plain(value)}
+        raise BiomedError(f"{part[_WHERE]}: expected 'infons' to be an object")
+    return {key: str(value) for key, value in infons.items() if key != _WHERE and _is_plain(value)}
 
 
 def _is_plain(value: object) -> bool:
@@ -186,40 +171,40 @@ def _is_plain(value: object) -> bool:
     return all(isinstance(item, str | int | float) for item in items)
 
 
-def _create_mention(annotation: _Part, locations: list[_Part], offset: int, path: Path) -> Mention:
-    attributes = _infons(annotation, path)
+def _create_mention(annotation: _Part, locations: list[_Part], offset: int) -> Mention:
+    attributes = _infons(annotation)
     given = annotation.get("infons") or {}
     label = attributes.pop("type", "") if isinstance(given.get("type"), str) else ""
     if not label:
         raise BiomedError(
-            f"{_where(annotation, path)}: the annotation {quote(annotation.get('id'))} has no "
+            f"{annotation[_WHERE]}: the annotation {quote(annotation.get('id'))} has no "
             f'type; add an infon with the key "type"'
         )
     fragments = []
     for location in locations:
-        start = _whole_number(location, "offset", path) - offset
-        fragments.append((start, start + _whole_number(location, "length", path)))
+        start = _whole_number(location, "offset") - offset
+        fragments.append((start, start + _whole_number(location, "length")))
     return Mention(label, tuple(sorted(fragments)), get_id(annotation, "id"), attributes)
 
 
-def _create_relations(relation: _Part, document: Document, path: Path) -> Iterator[Relation]:
-    infons = _infons(relation, path)
+def _create_relations(relation: _Part, document: Document) -> Iterator[Relation]:
+    infons = _infons(relation)
     labels = [infons.pop(key) for key in ("type", "relation") if key in infons]
     roles = _find_roles(relation)
-    nodes = [] if roles else _parts(relation, "nodes", path)
+    nodes = [] if roles else _parts(relation, "nodes")
     ids = [get_id(node, "refid") for node in nodes]
     known = Counter(mention.id for mention in document.mentions)
     for node, id in zip(nodes, ids, strict=True):
         if known[id] != 1:
             found = "are several annotations" if id in known else "is no annotation"
             raise BiomedError(
-                f"{_where(node, path)}: there {found} {quote(id)} in document "
+                f"{node[_WHERE]}: there {found} {quote(id)} in document "
                 f"{quote(document.id)}; write the id of one annotation as refid"
             )
     ids = ids or roles or _find_concepts(infons, document)
     if not labels or len(ids) < 2:
         raise BiomedError(
-            f'{_where(relation, path)}: a relation needs an infon with the key "type" and two nodes'
+            f'{relation[_WHERE]}: a relation needs an infon with the key "type" and two nodes'
         )
     for tail in ids[1:]:
         yield Relation(labels[0], ids[0], tail, get_id(relation, "id"))
@@ -244,45 +229,43 @@ def _find_concepts(infons: dict[str, str], document: Document) -> list[str]:
     return concepts if len(concepts) > 1 else list(infons.values())
 
 
-def _parse_json(text: str, path: Path) -> Any:
-    """Parse JSON, or JSON lines with a document or a collection each, as a list."""
+def _parse_json(text: str, path: Path) -> list[_Part]:
+    """The documents of a collection, of a list of collections or documents, or one document.
+
+    A list may be JSON lines, with a document or a collection each.
+    """
     advice = "is it a BioC collection?"
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) < 2 or not all(line.startswith("{") for _, line in lines):
-        return parse_json(text, str(path), advice)
-    return [parse_json(line, f"{path}:{number}", advice, has_lines=False) for number, line in lines]
-
-
-def _list_documents(parsed: Any, path: Path) -> list[_Part]:
-    """The documents of a collection, of a list of collections or documents, or one document."""
+        parsed = parse_json(text, str(path), advice)
+    else:
+        parsed = [
+            parse_json(line, f"{path}:{number}", advice, has_lines=False) for number, line in lines
+        ]
+    _add_places(parsed, text, path)
     if isinstance(parsed, list) and parsed and all(isinstance(one, dict) for one in parsed):
         # Services return a list of collections, or of documents.
-        parts = [[one] if "passages" in one else _parts(one, "documents", path) for one in parsed]
+        parts = [[one] if "passages" in one else _parts(one, "documents") for one in parsed]
         return [*chain.from_iterable(parts)]
     if isinstance(parsed, dict) and "passages" in parsed:
         return [parsed]
     if isinstance(parsed, dict) and PUBTATOR in parsed:
-        parsed = {"documents": parsed[PUBTATOR]}
+        parsed["documents"] = parsed[PUBTATOR]
     if not isinstance(parsed, dict) or "documents" not in parsed:
         raise BiomedError(f"{path}:1: no 'documents' in this file; is it a BioC collection?")
-    return _parts(parsed, "documents", path)
+    return _parts(parsed, "documents")
 
 
-def _add_lines(parsed: Any, text: str) -> None:
-    """Store in each object the line where it begins; objects come in the order of their braces."""
-    lines = []
-    line = 1
-    for token in _TOKEN.finditer(text):
-        if token[0] == "{":
-            lines.append(line)
-        line += token[0] == "\n"
-    braces = iter(lines)
+def _add_places(parsed: Any, text: str, path: Path) -> None:
+    """Store in each object where it begins; objects come in the order of their braces."""
+    lines = _JSON_STRING.sub("", text).split("\n")
+    places = (f"{path}:{n}" for n, line in enumerate(lines, 1) for _ in range(line.count("{")))
     waiting = [parsed]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
             waiting.extend(reversed(value.values()))
-            value[_LINE] = next(braces)
+            value[_WHERE] = next(places)
         elif isinstance(value, list):
             waiting.extend(reversed(value))
 
@@ -291,7 +274,7 @@ def _convert_unit(element: Element) -> _Part:
     """Convert a document, a passage or a sentence, with the parts in it."""
     part = _UNITS.get(element.name)
     return {
-        _LINE: element.line,
+        _WHERE: element.where,
         "id": element.text_of("id"),
         "offset": element.text_of("offset"),
         "text": _read_text(element),
@@ -306,8 +289,7 @@ def _read_text(element: Element) -> str | None:
     texts = element.find("text")
     if len(texts) > 1 or any(text.children for text in texts):
         raise BiomedError(
-            f"{texts[-1].where}: a second <text>, or one with elements in it; write one <text> "
-            "without elements"
+            f"{texts[-1].where}: a second <text>, or one with elements in it; write one plain text"
         )
     return texts[0].text if texts else None
 
@@ -319,10 +301,10 @@ def _convert_leaf(element: Element) -> _Part:
         key = child.attributes.get("key", "")
         infons[key] = f"{infons[key]}; {child.text}" if key in infons else child.text
     return {
-        _LINE: element.line,
+        _WHERE: element.where,
         "id": element.attributes.get("id"),
         "infons": infons,
         "text": element.text_of("text"),
-        "locations": [{_LINE: at.line, **at.attributes} for at in element.find("location")],
-        "nodes": [{_LINE: node.line, **node.attributes} for node in element.find("node")],
+        "locations": [{_WHERE: at.where, **at.attributes} for at in element.find("location")],
+        "nodes": [{_WHERE: node.where, **node.attributes} for node in element.find("node")],
     }

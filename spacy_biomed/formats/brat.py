@@ -69,9 +69,8 @@ def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     counted with line feeds alone, or with the byte-order mark, they are read accordingly.
 
     Raises:
-        BiomedError: if a line is of another kind, if an id is used but not defined, or if a mention
-            lies beyond the text or reads differently. Also if a file lacks its counterpart (a text
-            without mentions has an empty `.ann`).
+        BiomedError: if a line is wrong, an id is used but not defined, or a file lacks its
+            counterpart (a text without mentions has an empty `.ann`).
     """
     root = Path(path)
     texts = dict.fromkeys(list_files(root, (".txt",)))
@@ -102,8 +101,7 @@ def _read_annotations(text_file: Path, encoding: str) -> list[_Placed]:
     files = [file for file in files if file.is_file()]
     if not files:
         raise BiomedError(
-            f"{text_file}: there is no {text_file.stem}{ANNOTATIONS} beside it; add it (empty "
-            f"where the text has no mentions)"
+            f"{text_file}: there is no {text_file.stem}{ANNOTATIONS} beside it; add one, even empty"
         )
     return [
         (f"{file}:{number}", line)
@@ -128,6 +126,10 @@ class _Line:
         return BiomedError(
             f"{self.where}: malformed line {quote(self.text)}; write it as {shape} with tabs"
         )
+
+    def find(self, id: str, arguments: dict[str, Mention]) -> Mention:
+        """The mention that an argument, an entity or an event, stands for."""
+        return find_named(arguments, id, self.where, f"{escape(id)} in this file")
 
 
 def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document:
@@ -154,13 +156,8 @@ def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document
             elif line.kind in "AMN#":
                 _add_attribute(line, arguments)
     mark_scopes(mentions.values(), relations)
-    return Document(
-        id=text_path.stem,
-        text=text,
-        mentions=list(mentions.values()),
-        relations=relations,
-        source=f"{text_path}:1",
-    )
+    found = list(mentions.values())
+    return Document(text_path.stem, text, found, relations, source=f"{text_path}:1")
 
 
 def _parse_entity(line: _Line) -> tuple[_Line, Mention, str]:
@@ -200,51 +197,38 @@ def _align_text(text: str, entities: list[tuple[_Line, Mention, str]]) -> tuple[
 
 def _find_triggers(lines: list[_Line], mentions: dict[str, Mention]) -> dict[str, Mention]:
     """Map each event's id to the entity that is its trigger, or its first argument."""
-
-    def find_trigger(line: _Line) -> tuple[str, str]:
-        named = [part for part in line.fields[0].split() if ":" in part]
-        trigger = named[0].partition(":")[2] if named else ""
-        if not trigger:
-            raise line.malformed()
-        return line.id, trigger
-
-    triggers = dict(keep_sound(find_trigger, (line for line in lines if line.kind == "E")))
+    triggers = {}
+    for line in lines:
+        with leaving_out():
+            if line.kind == "E":
+                named = [part for part in line.fields[0].split() if ":" in part]
+                trigger = named[0].partition(":")[2] if named else ""
+                if not trigger:
+                    raise line.malformed()
+                triggers[line.id] = trigger
     return {id: mentions[trigger] for id, trigger in triggers.items() if trigger in mentions}
-
-
-def _resolve(line: _Line, id: str, arguments: dict[str, Mention]) -> Mention:
-    """The mention that an argument, an entity or an event, stands for."""
-    return find_named(arguments, id, line.where, f"{escape(id)} in this file")
 
 
 def _parse_relations(line: _Line, arguments: dict[str, Mention]) -> Iterator[Relation]:
     label, *parts = line.fields[0].split()
-    if line.kind == "*":
-        if len(parts) < 2:
-            raise line.malformed()
-        head, *tails = (_resolve(line, part, arguments).id for part in parts)
-        for tail in tails:
-            yield Relation(label, head, tail, line.id)
-        return
-    roles = [part.partition(":") for part in parts]
-    if any(not colon or not id for _, colon, id in roles):
+    roles = [part.partition(":") if line.kind != "*" else ("", ":", part) for part in parts]
+    has_trigger = line.kind == "E" and ":" in label
+    is_short = len(roles) < 2 and not has_trigger
+    if is_short or not all(colon and id for _, colon, id in roles):
         raise line.malformed()
-    ids = [_resolve(line, id, arguments).id for _, _, id in roles]
-    if line.kind == "R":
-        if len(ids) != 2:
-            raise line.malformed()
-        yield Relation(label, ids[0], ids[1], line.id)
-        return
-    trigger = _resolve(line, line.id, arguments).id
+    ids = [line.find(id, arguments).id for _, _, id in roles]
+    if line.kind == "R" and len(ids) != 2:
+        raise line.malformed()
     labels = [role for role, _, _ in roles]
     # "Theme2" beside "Theme" is a second theme.
     labels = [stem if (stem := one.rstrip("0123456789")) in labels else one for one in labels]
-    if ":" not in label:
-        if len(ids) < 2:
-            raise line.malformed()
-        ids, labels = ids[1:], [label, *labels[2:]]
+    if has_trigger:
+        head = line.find(line.id, arguments).id
+    else:
+        head, *ids = ids
+        labels = [label, *(role or label for role in labels[2:])]
     for role, id in zip(labels, ids, strict=True):
-        yield Relation(role, trigger, id, line.id)
+        yield Relation(role, head, id, line.id)
 
 
 def _add_attribute(line: _Line, arguments: dict[str, Mention]) -> None:
@@ -257,7 +241,7 @@ def _add_attribute(line: _Line, arguments: dict[str, Mention]) -> None:
         raise line.malformed()
     if rest[0][:1] not in ("T", "E"):
         return
-    attributes = _resolve(line, rest[0], arguments).attributes
+    attributes = line.find(rest[0], arguments).attributes
     value = " ".join(rest[1:]) or "true"
     if line.kind == "N":
         name, colon, value = value.partition(":")

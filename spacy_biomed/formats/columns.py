@@ -76,9 +76,8 @@ def read_columns(
             part, as in `gene_train.tsv`, or else its folder.
 
     Raises:
-        BiomedError: if the scheme or a tag is unknown, or a line has fewer than two columns. Also
-            if the scheme does not allow a tag after the tag before it, or only some tags have a
-            label.
+        BiomedError: if the scheme or a tag is unknown, a line has fewer than two columns, the
+            scheme does not allow a tag at its place, or only some tags have a label.
     """
     if scheme is not None and scheme not in _STARTS:
         raise BiomedError(f"unknown scheme {quote(scheme)}: {list_choices(scheme, _STARTS)}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -152,12 +153,9 @@ def create_pair(
 ) -> Document:
     """Create the document of a pair of texts, with white space around each text removed.
 
-    Args:
-        where: `file:line`, the document's source.
-        may_be_empty: accept a pair with one empty text, as some are published.
-
     Raises:
-        BiomedError: if a text is empty or contains the separator of pairs.
+        BiomedError: if a text contains the separator of pairs or is empty; with `may_be_empty` one
+            may be, as some are published. The message begins with `where`, the document's source.
     """
     first, second = first.strip(), second.strip()
     for name, text in (("first", first), ("second", second)):
@@ -173,12 +171,10 @@ def create_question(
 ) -> Document:
     """Create the document of a question and its context.
 
-    Args:
-        answers: (start, end) of each answer in the context; None if answers are not annotated.
-        where: file and place, for messages.
+    `answers` are at (start, end) in the context; None if they are not annotated.
 
     Raises:
-        BiomedError: if a text contains the separator of pairs.
+        BiomedError: if a text contains the separator of pairs. The message begins with `where`.
     """
     document = _join_texts(id, question, context, where)
     if answers is not None:
@@ -227,8 +223,7 @@ def decode(
         ) from None
     except (LookupError, ValueError):
         raise BiomedError(
-            f"{path}: unknown encoding {quote(encoding)}; name one that Python knows, such as "
-            f"latin-1"
+            f"{path}: unknown encoding {quote(encoding)}; name one of Python's, such as latin-1"
         ) from None
     if not may_be_empty and not text.strip(BYTE_ORDER_MARK + " \t\r\n"):
         raise BiomedError(f"{path}: the file is empty; unpack the corpus again")
@@ -317,8 +312,7 @@ def check_characters(document: Document) -> None:
         raise BiomedError(f"{document.source}: document {quote(document.id)} has {problem}")
     strings = [document.text, document.id, *(document.cats or ())]
     for mention in document.mentions or ():
-        attributes = mention.attributes
-        strings += [mention.label, mention.id, *attributes, *attributes.values()]
+        strings += [mention.label, mention.id, *chain(*mention.attributes.items())]
     for relation in document.relations or ():
         strings += [relation.label, relation.head, relation.tail, relation.id]
     stored = "".join(strings)
@@ -335,11 +329,8 @@ def check_characters(document: Document) -> None:
 def join_fragments(text: str, mention: Mention, where: str) -> Mention:
     """Sort a mention's fragments, and join fragments with only white space between them.
 
-    Args:
-        where: `file:line`, for the message.
-
     Raises:
-        BiomedError: if two fragments overlap.
+        BiomedError: if two fragments overlap. The message begins with `where`, `file:line`.
     """
     joined: list[Offsets] = []
     for start, end in sorted(mention.fragments):
@@ -355,21 +346,16 @@ def join_fragments(text: str, mention: Mention, where: str) -> Mention:
 def check_mention(
     text: str, mention: Mention, covered: str | None, where: str, *, any_case: bool = False
 ) -> None:
-    """Check the offsets of a mention.
-
-    Args:
-        covered: the string that the file gives for the mention; None if the format gives none.
-        where: `file:line`, for the message.
-        any_case: as in `is_covered`.
+    """Check the offsets of a mention, and that it reads as its file quotes it (`covered`).
 
     Raises:
-        BiomedError: if the mention lies beyond the text, is empty, or reads differently.
+        BiomedError: if the mention lies beyond the text, is empty, or reads differently (with
+            `any_case`, case aside). The message begins with `where`, `file:line`.
     """
     for start, end in mention.fragments:
         if not 0 <= start < end:
             raise BiomedError(
-                f"{where}: a mention from {quote(start)} to {quote(end)} covers nothing; correct "
-                f"its offsets"
+                f"{where}: a mention from {quote(start)} to {quote(end)} covers nothing; correct it"
             )
     end = max(end for _, end in mention.fragments)
     if end > len(text):

@@ -39,8 +39,8 @@ def read_meanings(path: Path | None) -> dict[str, dict[str, str]]:
     Raises:
         BiomedError: if the file cannot be read, or has something else.
     """
-    content = files(__package__).joinpath("label_meanings.json").read_text(encoding="utf8")
-    known: dict[str, dict[str, str]] = json.loads(content)
+    own_file = files(__package__).joinpath("label_meanings.json")
+    known: dict[str, dict[str, str]] = json.loads(own_file.read_text(encoding="utf8"))
     if path is None:
         return known
     try:
@@ -105,64 +105,47 @@ def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> Ite
                 "resourceType": made,
                 "id": _create_id(document, span),
                 "extension": [_describe_mention(document, span, shard.pipeline)],
-                **_CREATE[made](span, _code(span, meaning), patient),
+                **_fill(made, span, _code(span, meaning), patient),
             }
 
 
-def _create_condition(span: Row, code: Resource, patient: Resource) -> Resource:
-    verification = _choose(span, "unconfirmed", "refuted", "provisional", "confirmed")
-    condition: Resource = {
-        "verificationStatus": _status("condition-ver-status", verification),
-        "code": code,
-        "subject": patient,
-    }
-    # A condition that the patient does not have is in no stage.
-    if verification != "refuted" and span.get("is_historical") is not None:
-        clinical = "inactive" if span["is_historical"] else "active"
-        condition["clinicalStatus"] = _status("condition-clinical", clinical)
-    return condition
-
-
-def _create_medication(span: Row, code: Resource, patient: Resource) -> Resource:
-    status = _choose(span, "unknown", "not-taken", "unknown", "active")
-    if status == "active" and span["is_historical"]:
-        status = "completed"
-    return {"status": status, "medicationCodeableConcept": code, "subject": patient}
-
-
-def _create_observation(span: Row, code: Resource, patient: Resource) -> Resource:
-    status = _choose(span, "unknown", "final", "preliminary", "final")
-    made: Resource = {"status": status, "code": code, "subject": patient}
-    if status == "final":
-        made["valueBoolean"] = not span["is_negated"]
-    return made
-
-
-def _create_history(span: Row, code: Resource, patient: Resource) -> Resource:
-    return {
-        "status": "partial",
-        "patient": patient,
-        "relationship": {"coding": [{"system": f"{_HL7}/v3-RoleCode", "code": "FAMMEMB"}]},
-        "condition": [{"code": code}],
-    }
-
-
-_CREATE = {
-    "Condition": _create_condition,
-    "MedicationStatement": _create_medication,
-    "Observation": _create_observation,
-    FAMILY_HISTORY: _create_history,
+# The status of what nobody looked at, and of what is negated, uncertain or present.
+_STATUS = {
+    "Condition": ("unconfirmed", "refuted", "provisional", "confirmed"),
+    "MedicationStatement": ("unknown", "not-taken", "unknown", "active"),
+    "Observation": ("unknown", "final", "preliminary", "final"),
 }
 
 
-def _choose(span: Row, unseen: str, negated: str, uncertain: str, found: str) -> str:
-    """A status by what the text says; `unseen` if the pipeline does not look for that."""
-    if span.get("is_negated") is None:
-        return unseen
-    return negated if span["is_negated"] else uncertain if span["is_uncertain"] else found
+def _fill(made: str, span: Row, code: Resource, patient: Resource) -> Resource:
+    """The fields of a type of resource."""
+    if made == FAMILY_HISTORY:
+        return {
+            "status": "partial",
+            "patient": patient,
+            "relationship": _choose("v3-RoleCode", "FAMMEMB"),
+            "condition": [{"code": code}],
+        }
+    status, negated, uncertain, present = _STATUS[made]
+    if span.get("is_negated") is not None:
+        status = negated if span["is_negated"] else uncertain if span["is_uncertain"] else present
+    is_past = span.get("is_historical")
+    if made == "MedicationStatement":
+        status = "completed" if status == "active" and is_past else status
+        return {"status": status, "medicationCodeableConcept": code, "subject": patient}
+    if made == "Observation":
+        value = {"valueBoolean": not span["is_negated"]} if status == "final" else {}
+        return {"status": status, "code": code, "subject": patient, **value}
+    verification = _choose("condition-ver-status", status)
+    condition = {"verificationStatus": verification, "code": code, "subject": patient}
+    # A condition that the patient does not have is in no stage.
+    if status != "refuted" and is_past is not None:
+        stage = "inactive" if is_past else "active"
+        condition["clinicalStatus"] = _choose("condition-clinical", stage)
+    return condition
 
 
-def _status(system: str, code: str) -> Resource:
+def _choose(system: str, code: str) -> Resource:
     return {"coding": [{"system": f"{_HL7}/{system}", "code": code}]}
 
 
@@ -181,7 +164,7 @@ def _code(span: Row, meaning: Mapping[str, str]) -> Resource:
 def _create_id(document: AnnotatedDocument, span: Row) -> str:
     """The same for the same mention of the same text of a patient, in any run."""
     item = document.item
-    place = [item.id, item.patient, span["start"], span["end"], span["label"], span["group"]]
+    place = [item.id, item.patient, *(span[key] for key in ("start", "end", "label", "group"))]
     content = json.dumps([*place, document.doc.text])
     return blake2b(content.encode("utf8"), digest_size=16).hexdigest()
 

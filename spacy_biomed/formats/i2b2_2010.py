@@ -51,17 +51,16 @@ def read_i2b2_2010(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
     is a sentence, and words between white space are tokens, as the corpus is published.
 
     Raises:
-        BiomedError: if a line is malformed, if a place is not in the text, or if a concept reads
-            differently (case aside). Also if an assertion or relation has a concept that is not in
-            the `.con` file, if concepts have no text, or if two files of a kind have the same name.
+        BiomedError: if a line is malformed, has a place that is not in the text, a concept that
+            reads differently (case aside) or, in assertions and relations, is not in the `.con`
+            file; if concepts have no text, or two files of a kind have the same name.
     """
     root = Path(path)
     reports = _group_files(root)
     annotated = {name: files for name, files in reports.items() if CONCEPTS in files}
     if not annotated:
         raise BiomedError(
-            f"{root}: no {CONCEPTS} file in this folder; give the folder that holds both texts and "
-            f"concepts"
+            f"{root}: no {CONCEPTS} file in this folder; give the folder of texts and concepts"
         )
     has_relations = any(RELATIONS in files for files in reports.values())
     for name, files in annotated.items():

@@ -70,16 +70,12 @@ def read_inception(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
     that links spans by roles becomes a relation for each role. `relations` is a list in every
     document if any has one, otherwise None. Sentences, tokens and other layers are not read.
 
-    The identifier is that of the document in INCEpTION, without the ending of a file name.
-
-    Args:
-        path: a file or a folder.
-        encoding: of XML that declares none.
+    The identifier is that of the document in INCEpTION, without the ending of a file name. XML that
+    declares no encoding is read in `encoding`.
 
     Raises:
         BiomedError: if dkpro-cassis is not installed, a file is not such a CAS or declares XML
-            entities, a document has several annotators and no curation, or an annotation lies
-            beyond the text.
+            entities, a document has several annotators and no curation, or an annotation is wrong.
     """
     _require_cassis(str(path))
     files = list(list_packed_files(Path(path), _SUFFIXES))
@@ -130,44 +126,42 @@ def _choose(files: list[PackedFile]) -> Iterator[tuple[PackedFile, str | None]]:
 
 
 def _read_file(file: PackedFile, name: str | None, encoding: str) -> Document:
-    is_json = file.name.suffix.lower() == ".json"
     with warnings.catch_warnings():
         # An offset beyond the text is refused below; one in half of a character is kept as it is.
         warnings.simplefilter("ignore")
-        cas = _load_json(file) if is_json else _load_xmi(file, encoding)
+        cas = _load(file, encoding)
     text = cas.sofa_string
     if not isinstance(text, str):
         raise BiomedError(f"{file.path}: the CAS has no text; {_ADVICE}")
     id = name or _find_id(cas) or file.name.as_posix()
     annotations = [one for one in cas.select_all_annotations() if _is_in_layer(one)]
     where = str(file.path)
-    spans = [one for one in annotations if not _is_relation(one)]
-    mentions = list(keep_sound(lambda span: _create_mention(text, span, where), spans))
-    return Document(
-        id=re.sub(r"\.(xmi|json|txt)$", "", id),
-        text=text,
-        mentions=mentions,
-        relations=list(_find_relations(annotations, mentions, where)),
-        source=where,
-    )
+    mentions = []
+    for span in (one for one in annotations if not _is_relation(one)):
+        with leaving_out():
+            place = f"{where}: annotation {span.xmiID}"
+            if not isinstance(span.begin, int) or not isinstance(span.end, int):
+                raise BiomedError(f"{place} has no offsets; remove it")
+            label, attributes = _read_features(span)
+            mention = Mention(label, ((span.begin, span.end),), str(span.xmiID), attributes)
+            mentions.append(locate(text, mention, None, place))
+    relations = list(_find_relations(annotations, mentions, where))
+    id = re.sub(r"\.(xmi|json|txt)$", "", id)
+    return Document(id, text, mentions, relations, source=where)
 
 
-def _load_json(file: PackedFile) -> Cas:
-    from cassis import load_cas_from_json
+def _load(file: PackedFile, encoding: str) -> Cas:
+    from cassis import load_cas_from_json, load_cas_from_xmi
 
-    text = decode(file.read(), file.path).removeprefix(BYTE_ORDER_MARK)
-    content = parse_json(text, str(file.path), _ADVICE)
-    types = content.get("%TYPES", {}) if isinstance(content, dict) else None
-    if not isinstance(types, dict) or "%FEATURE_STRUCTURES" not in content:
-        raise BiomedError(f"{file.path}: no UIMA CAS JSON; {_ADVICE}")
-    for name, features in types.items():
-        _check_names([name, *(features if isinstance(features, dict) else ())], file.path)
-    return _parse(file.path, load_cas_from_json, text)
-
-
-def _load_xmi(file: PackedFile, encoding: str) -> Cas:
-    from cassis import load_cas_from_xmi
-
+    if file.name.suffix.lower() == ".json":
+        text = decode(file.read(), file.path).removeprefix(BYTE_ORDER_MARK)
+        content = parse_json(text, str(file.path), _ADVICE)
+        kinds = content.get("%TYPES", {}) if isinstance(content, dict) else None
+        if not isinstance(kinds, dict) or "%FEATURE_STRUCTURES" not in content:
+            raise BiomedError(f"{file.path}: no UIMA CAS JSON; {_ADVICE}")
+        for name, features in kinds.items():
+            _check_names([name, *(features if isinstance(features, dict) else ())], file.path)
+        return _parse(file.path, load_cas_from_json, text)
     types = next(filter(None, map(file.find, _TYPES)), None)
     if types is None:
         raise BiomedError(
@@ -251,15 +245,6 @@ def _is_relation(annotation: FeatureStructure) -> bool:
     return {_SOURCE, _TARGET} <= {feature.name for feature in annotation.type.all_features}
 
 
-def _create_mention(text: str, span: FeatureStructure, where: str) -> Mention:
-    where = f"{where}: annotation {span.xmiID}"
-    if not isinstance(span.begin, int) or not isinstance(span.end, int):
-        raise BiomedError(f"{where} has no offsets; remove it")
-    label, attributes = _read_features(span)
-    mention = Mention(label, ((span.begin, span.end),), str(span.xmiID), attributes)
-    return locate(text, mention, None, where)
-
-
 def _read_features(annotation: FeatureStructure) -> tuple[str, dict[str, str]]:
     """The label of an annotation, and the values of its other features."""
     # In the order of the layer, which is that of the type system.
@@ -294,8 +279,7 @@ def _find_relations(
         id = str(getattr(argument, "xmiID", ""))
         if id not in ids:
             raise BiomedError(
-                f"{where}: annotation {relation.xmiID} relates something that is not a span of a "
-                "layer; remove it"
+                f"{where}: annotation {relation.xmiID} relates what is not a span; remove it"
             )
         return id
 

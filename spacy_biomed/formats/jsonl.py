@@ -56,8 +56,7 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     - If several lines answer one task (`_task_hash`), the last of them is read.
 
     Raises:
-        BiomedError: if a line is not such an object, or a span lies beyond the text or reads
-            differently.
+        BiomedError: if a line is not such an object, or an annotation is wrong.
     """
     answers: dict[object, list[tuple[dict[str, object], str, str]]] = {}
     for line in read_json_lines(path, (".jsonl",), encoding):
@@ -93,7 +92,7 @@ def _is_shown(record: dict[str, object], layer: str) -> bool:
 
 def _parse_record(record: dict[str, object], where: str, id: str) -> Document:
     text = _get(record, "text", str, where)
-    record = _rename_doccano(record, where)
+    record = _rename_doccano(record)
     meta = record.get("meta")
     if isinstance(meta, dict):
         id = get_id(meta, "id", id)
@@ -114,34 +113,16 @@ def _parse_record(record: dict[str, object], where: str, id: str) -> Document:
     return document
 
 
-def _rename_doccano(record: dict[str, object], where: str) -> dict[str, object]:
-    """The record with the mentions and relations of doccano under Prodigy's keys."""
+def _rename_doccano(record: dict[str, object]) -> dict[str, object]:
+    """The record with the mentions of doccano and spaCy under Prodigy's key."""
     if record.keys() & {"spans", "cats", "options", "accept"}:
         return record
     for key in _MENTION_KEYS:
         rows = record.get(key)
-        spans = list(filter(None, map(_rename_span, rows))) if isinstance(rows, list) else []
-        if isinstance(rows, list) and len(spans) == len(rows):
-            relations = record.get("relations")
-            if isinstance(relations, list):
-                relations = list(_rename_relations(relations, spans, where))
-            return {**record, key: None, "spans": spans, "relations": relations}
+        spans = [_rename_span(row) for row in rows] if isinstance(rows, list) else [None]
+        if None not in spans:
+            return {**record, key: None, "spans": spans}
     return record
-
-
-def _rename_relations(
-    relations: list[object], spans: list[dict[str, object]], where: str
-) -> Iterator[object]:
-    by_id: dict[str, object] = {get_id(span, "id"): span for span in spans}
-    for relation in relations:
-        if not isinstance(relation, dict) or "from_id" not in relation:
-            yield relation
-            continue
-        with leaving_out():
-            ids = (get_id(relation, key) for key in ("from_id", "to_id"))
-            head, child = (find_named(by_id, id, where, f"entity {quote(id)}") for id in ids)
-            label = relation.get("type", relation.get("label"))
-            yield {"label": label, "head_span": head, "child_span": child}
 
 
 def _rename_span(row: object) -> dict[str, object] | None:
@@ -201,18 +182,14 @@ def _parse_spans(record: dict[str, object], text: str, where: str) -> list[tuple
     for number, span in enumerate(spans, start=1):
         with leaving_out():
             offsets, label = _get_offsets(span, where), _get(span, "label", str, where)
-            id = f"T{number}"
-            if are_distinct or not record.get("relations"):
-                id = get_id(span, "id")
-            mention = Mention(label, (offsets,), id, _attributes(span))
+            is_named = are_distinct or not record.get("relations")
+            id = get_id(span, "id") if is_named else f"T{number}"
+            extra = span.get("attributes")
+            extra = extra if isinstance(extra, dict) else {}
+            attributes = {name: one for name, one in extra.items() if isinstance(one, str)}
+            mention = Mention(label, (offsets,), id, attributes)
             mentions.append((offsets, locate(text, mention, get_covered(span, where), where)))
     return mentions
-
-
-def _attributes(span: dict[str, object]) -> dict[str, str]:
-    attributes = span.get("attributes")
-    given = attributes.items() if isinstance(attributes, dict) else ()
-    return {name: value for name, value in given if isinstance(value, str)}
 
 
 def _parse_relations(
@@ -221,10 +198,16 @@ def _parse_relations(
     relations = []
     for relation in _get_list(record, "relations", where):
         with leaving_out():
-            label = _get(relation, "label", str, where)
-            head, child = (
-                _find_argument(record, relation, end, spans, where) for end in ("head", "child")
-            )
+            if isinstance(relation, dict) and "from_id" in relation:  # of doccano
+                label = _get(relation, "type" if "type" in relation else "label", str, where)
+                by_id = {mention.id: mention for _, mention in spans}
+                ids = (get_id(relation, key) for key in ("from_id", "to_id"))
+                head, child = (find_named(by_id, id, where, f"entity {quote(id)}") for id in ids)
+            else:
+                label = _get(relation, "label", str, where)
+                head, child = (
+                    _find_argument(record, relation, end, spans, where) for end in ("head", "child")
+                )
             relations.append(Relation(label, head.id, child.id))
     return relations
 
@@ -267,7 +250,7 @@ def _parse_cats(record: dict[str, object], where: str) -> dict[str, float] | Non
             if not isinstance(value, int | float) or not 0 <= value <= 1:
                 raise BiomedError(
                     f"{where}: the class {quote(label)} has the value {quote(value)}; write true "
-                    f"or false, or a number between 0 and 1"
+                    "or false, or a number between 0 and 1"
                 )
         return {label: float(value) for label, value in cats.items()}
     if _is_question(record):

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -64,13 +64,14 @@ def read_label_studio(path: Path | str, encoding: str = "utf-8") -> Iterator[Doc
     old versions of Label Studio, they are read accordingly.
 
     Raises:
-        BiomedError: if the file is another export (JSON-MIN), or has the address of a text and not
-            the text. Also if a region marks anything but plain text, if a mention lies beyond the
-            text or reads differently, or if a relation has no mention.
+        BiomedError: if the file is another export (JSON-MIN), has the address of a text and not the
+            text, a region of anything but plain text, or a wrong annotation.
     """
     tasks = [task for file in list_files(Path(path), (".json",)) for task in _read(file, encoding)]
     kinds = {get_id(result, "type") for _, results in tasks for result in results}
-    choices = _collect_choices(tasks)
+    choices: dict[str, dict[str, None]] = {}  # of each control for whole texts
+    for control, chosen in (found for _, results in tasks for found in _find_classes(results)):
+        choices.setdefault(control, {}).update(dict.fromkeys(chosen))
     for document, results in tasks:
         with leaving_out():
             if any(kind.endswith("labels") for kind in kinds):
@@ -88,8 +89,7 @@ def _read(file: Path, encoding: str) -> Iterator[_Task]:
         with leaving_out():
             if isinstance(task, dict) and "data" not in task and "annotation_id" in task:
                 raise BiomedError(
-                    f"{where}: this is JSON-MIN, which leaves out relations and who skipped a "
-                    f"text; export as JSON"
+                    f"{where}: this is JSON-MIN, which leaves out relations; export as JSON"
                 )
             data = get_field(task, "data", dict, where, _ADVICE)
             results = _find_annotation(task, where)
@@ -116,12 +116,12 @@ def _find_annotation(task: dict[str, object], where: str) -> list[_Result] | Non
         changed = get_id(annotation, "updated_at") or get_id(annotation, "created_at")
         return bool(annotation.get("ground_truth")), changed
 
-    best = max(range(len(kept)), key=lambda index: (*rank(kept[index]), index))
-    for index, annotation in enumerate(kept):
-        if index != best:
+    best = max(reversed(kept), key=rank)
+    for annotation in kept:
+        if annotation is not best:
             id = escape(get_id(annotation, "id", "?"))
             note(OTHER_ANNOTATION, f"{where}: annotation {id}: another one of the task is read")
-    return [result for result in kept[best]["result"] if isinstance(result, dict)]
+    return [result for result in best["result"] if isinstance(result, dict)]
 
 
 def _find_text(data: dict[str, object], results: list[_Result], where: str) -> str:
@@ -130,8 +130,7 @@ def _find_text(data: dict[str, object], results: list[_Result], where: str) -> s
     tags = dict.fromkeys(filter(None, (get_id(region, "to_name") for region in regions)))
     if len(tags) > 1:
         raise BiomedError(
-            f"{where}: several texts have regions ({', '.join(map(escape, tags))}); export the "
-            "regions of one text"
+            f"{where}: several texts have regions ({', '.join(map(escape, tags))}); export one text"
         )
     names = [*tags, *(get_id(result, "to_name") for result in results), "text"]
     names = [name for name in names if name in strings]
@@ -148,15 +147,6 @@ def _find_text(data: dict[str, object], results: list[_Result], where: str) -> s
             f"{where}: the export has {quote(text)} in place of the text; put the text into it"
         )
     return text
-
-
-def _collect_choices(tasks: Iterable[_Task]) -> dict[str, dict[str, None]]:
-    """The choices of each control for whole texts that occur."""
-    choices: dict[str, dict[str, None]] = {}
-    for _, results in tasks:
-        for control, chosen in _find_classes(results):
-            choices.setdefault(control, {}).update(dict.fromkeys(chosen))
-    return choices
 
 
 def _find_classes(results: list[_Result]) -> Iterator[tuple[str, list[str]]]:
@@ -206,8 +196,7 @@ def _parse_region(result: _Result, where: str) -> Iterator[_Covered]:
     # Regions of HTML and of dialogues begin in an element.
     if kind != "labels" or isinstance(value.get("start"), str):
         raise BiomedError(
-            f"{where}: a result of type {quote(kind)} marks no plain text; label a <Text> "
-            "with <Labels>"
+            f"{where}: a result of type {quote(kind)} marks no plain text; label <Text> by <Labels>"
         )
     start, end = (get_field(value, key, int, where, _ADVICE) for key in ("start", "end"))
     covered = get_covered(value, where)
@@ -296,8 +285,7 @@ def _parse_relations(document: Document, results: list[_Result]) -> list[Relatio
             for id in (head, tail):
                 if id not in ids:
                     raise BiomedError(
-                        f"{where}: a relation with {quote(id)}, which is not a mention; remove the "
-                        "relation"
+                        f"{where}: a relation with {quote(id)}, which is not a mention; remove it"
                     )
             labels = result.get("labels") or ["relation"]
             direction = get_id(result, "direction", "right")

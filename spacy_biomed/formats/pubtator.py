@@ -42,13 +42,18 @@ def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
     file without relation lines.
 
     Raises:
-        BiomedError: if a line is of another kind or has another document's id, if two documents
-            have one id (`is_new`), or a mention lies beyond the text or reads differently.
+        BiomedError: if a line is wrong or has another document's id, or two documents have one id.
     """
     known: dict[str, int] = {}
     for file in list_files(Path(path), SUFFIXES):
-        parsed = parse_documents(number_lines(file, encoding), file)
-        documents = [_finish(document, covered) for document, covered in parsed]
+        documents = []
+        for document, covered in parse_documents(number_lines(file, encoding), file):
+            documents.append(document)
+            for mention, string, where in covered:
+                with leaving_out():
+                    if mention.start >= len(document.text):  # of a line that was left out
+                        check_mention(document.text, mention, string, where)
+                    document.mentions.append(locate(document.text, mention, string, where))
         has_relations = any(document.relations for document in documents)
         for document in documents:
             if not has_relations:
@@ -73,10 +78,11 @@ def parse_documents(
         is_next, last = number == last + 1, number
         where = f"{path}:{number}"
         text_line = TEXT_LINE.fullmatch(line)
-        if text_line and _begins_document(text_line, document, is_next):
+        id, kind, text = text_line.groups() if text_line else ("", "", "")
+        is_other = document is None or id.strip() != document.id
+        if text_line and (is_other or (kind == "t" and not is_next)):
             if document is not None:
                 yield document, covered
-            id, kind, text = text_line.groups()
             document = Document(id=id.strip(), text=text, mentions=[], relations=[], source=where)
             covered, has_abstract = [], kind == "a"
             continue
@@ -86,25 +92,18 @@ def parse_documents(
             )
         with leaving_out():
             if text_line:
-                if text_line[2] == "t" or has_abstract or covered:
+                if kind == "t" or has_abstract or covered:
                     raise BiomedError(
                         f"{where}: an abstract after mentions or another abstract, or a second "
                         "title; write the title, and right after it the abstract"
                     )
                 has_abstract = True
-                document.text = f"{document.text} {text_line.group(3)}"
+                document.text = f"{document.text} {text}"
             else:
                 _add_fields(line, document, covered, where)
     if document is None:
         raise BiomedError(f"{path}: no document in this file; a document begins with ID|t|title")
     yield document, covered
-
-
-def _begins_document(text_line: re.Match[str], document: Document | None, is_next: bool) -> bool:
-    """Whether a title or abstract begins a document; is_next if no blank line is before it."""
-    id, kind, _ = text_line.groups()
-    is_other = document is None or id.strip() != document.id
-    return is_other or (kind == "t" and not is_next)
 
 
 def _add_fields(line: str, document: Document, covered: list[_Covered], where: str) -> None:
@@ -132,16 +131,6 @@ def _add_fields(line: str, document: Document, covered: list[_Covered], where: s
             f"{where}: malformed line {quote(line)}; write a mention as id, start, end, string, "
             f"type and concept, a relation as id, type, concept and concept, with tabs"
         )
-
-
-def _finish(document: Document, covered: list[_Covered]) -> Document:
-    """Check the mentions against the complete text, and add them."""
-    for mention, string, where in covered:
-        with leaving_out():
-            if mention.start >= len(document.text):  # of a line that was left out, if of any
-                check_mention(document.text, mention, string, where)
-            document.mentions.append(locate(document.text, mention, string, where))
-    return document
 
 
 class PubTatorFile(RecordFile):

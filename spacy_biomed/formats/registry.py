@@ -7,7 +7,7 @@ of what is written in it, and a `Format`, or a function that reads it. Ours are 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TypeVar
@@ -16,7 +16,7 @@ from ..errors import BiomedError, add_hint, list_choices, quote, suggest
 from ..files.sources import Columns
 from .documents import Document, Mention, Relation, check_characters
 from .findings import AnnotatedShard
-from .repairs import leaving_out, with_changes
+from .repairs import keep_sound, leaving_out, with_changes
 
 Labelled = TypeVar("Labelled", Mention, Relation)
 
@@ -98,14 +98,15 @@ def find_output(output: Path) -> str:
     name = output.name.lower()
     found = [one for one in _list_points() if name.endswith(f".{one.lower()}")]
     format = max(found, key=len) if found else "" if output.suffix else "parquet"
-    if get_format(format).write is None:
+    of = get_format(format)
+    if of.write is None:
         endings = [f".{one}" for one in list_outputs()]
         problem = (
             f"{output}: no known ending; end the name of the output folder in "
             f"{', '.join(endings)}, or in none for Parquet"
         )
         raise BiomedError(add_hint(problem, suggest(output.suffix, endings)))
-    get_format(format).require(str(output))
+    of.require(str(output))
     return format
 
 
@@ -148,11 +149,11 @@ def read_documents(
     found = get_format(format)
     if found.read is None:
         raise BiomedError(f"unknown format {quote(format)}; {list_choices(format, list_formats())}")
-    options = {"n_sents": n_sents, "tag_label": tag_label}
     if n_sents != 1 and "n_sents" not in found.options:
         raise BiomedError(f"format {format} has documents of its own: leave --n-sents out")
     if tag_label is not None and "tag_label" not in found.options:
         raise BiomedError(f"format {format} has no tags: leave --tag-label out")
+    options = {"n_sents": n_sents, "tag_label": tag_label}
     given = {name: options[name] for name in found.options}
     layers = ("relations",) if found.has_unknown_types else ("mentions", "relations")
     for path in paths:
@@ -161,9 +162,9 @@ def read_documents(
 
 
 def _check(documents: Iterable[Document], layers: Sequence[str]) -> Iterator[Document]:
-    """Check characters and labels; what is wrong is left out, or an error.
+    """Check characters and labels, and remove white space around labels.
 
-    White space around labels is removed.
+    What is wrong is left out, or an error.
     """
     for document in documents:
         with leaving_out():
@@ -173,20 +174,18 @@ def _check(documents: Iterable[Document], layers: Sequence[str]) -> Iterator[Doc
             for layer in layers:
                 found = getattr(document, layer)
                 if any(one.label != one.label.strip() or not one.label for one in found or ()):
-                    setattr(document, layer, list(_keep_labelled(document, found)))
+                    setattr(document, layer, list(keep_sound(partial(_strip, document), found)))
             yield document
 
 
-def _keep_labelled(document: Document, found: Iterable[Labelled]) -> Iterator[Labelled]:
-    for one in found:
-        with leaving_out():
-            if not one.label.strip():
-                raise _unlabelled(document, f"the {type(one).__name__.lower()} {quote(one.id)}")
-            yield replace(one, label=one.label.strip())
+def _strip(document: Document, one: Labelled) -> Labelled:
+    if not one.label.strip():
+        raise _unlabelled(document, f"the {type(one).__name__.lower()} {quote(one.id)}")
+    return replace(one, label=one.label.strip())
 
 
 def _unlabelled(document: Document, what: str) -> BiomedError:
+    name = quote(document.id)
     return BiomedError(
-        f"{document.source}: {what} of document {quote(document.id)} has an empty label; give it "
-        "one"
+        f"{document.source}: {what} of document {name} has an empty label; give it one"
     )

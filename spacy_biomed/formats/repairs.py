@@ -138,10 +138,7 @@ def is_new(document: Document, known: dict[str, int]) -> bool:
 
 
 def with_changes(documents: Iterable[Document]) -> Iterator[Document]:
-    """Set `changes` of each document to what was logged while it was read.
-
-    Changes after the last document are added to the last document.
-    """
+    """Set `changes` of each document to what was logged while it, or after the last, was read."""
     log = _current.get()
     if log is None:
         yield from documents
@@ -155,16 +152,6 @@ def with_changes(documents: Iterable[Document]) -> Iterator[Document]:
     if last is not None:
         last.changes += [change.kind for change in log.changes[seen:]]
         yield last
-
-
-def read_if_sound(read: Callable[[], T]) -> T | None:
-    """Return what is read, without logging a change; None if it has a flaw."""
-    with keeping_log("stop") as log:
-        try:
-            result = read()
-        except BiomedError:
-            return None
-    return None if log.changes else result
 
 
 def locate(
@@ -216,8 +203,7 @@ def _strip(text: str, mention: Mention) -> Mention:
 
 def note(kind: str, message: str) -> None:
     """Add a change to the log, if one is kept, by a message of the form `file:line: what`."""
-    log = _current.get()
-    if log is not None:
+    if log := _current.get():
         log.add(kind, message)
 
 
@@ -230,7 +216,7 @@ def _search(text: str, mention: Mention, covered: str) -> Mention | None:
     if len(mention.fragments) > _MOST_FRAGMENTS:
         return None
     find = _shifts if mention.is_discontinuous else _places
-    for spelling in (_keep, *SPELLINGS):
+    for spelling in (str.strip, *SPELLINGS):  # the first leaves out white space only
         for distance in _DISTANCES:
             found = find(text, mention, covered, distance, spelling)
             if len(found) == 1:
@@ -238,10 +224,6 @@ def _search(text: str, mention: Mention, covered: str) -> Mention | None:
             if found:
                 return None
     return None
-
-
-def _keep(character: str) -> str:
-    return "" if character.isspace() else character
 
 
 def _places(

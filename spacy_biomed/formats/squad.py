@@ -84,8 +84,7 @@ def _find_answer(answer: object, context: str, where: str) -> tuple[int, int]:
     if nearest is not None:
         return nearest, nearest + len(stripped)
     raise BiomedError(
-        f"{where}: the context has no {quote(stripped)}; check that answers and contexts belong "
-        f"together"
+        f"{where}: the context has no {quote(stripped)}; do answers and contexts belong together?"
     )
 
 

@@ -106,23 +106,23 @@ def write_csv(shard: AnnotatedShard) -> dict[str, bytes]:
 
     Attributes and classes are JSON objects. What is null in Parquet is empty.
     """
+
+    def show(value: object) -> object:
+        return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
+
     return {
         f"{name}/{shard.name}.csv": "".join(
-            format_fields(map(_to_cell, row), ",") for row in [columns, *rows]
+            format_fields(map(show, row), ",") for row in [columns, *rows]
         ).encode()
         for name, columns, rows in FoundTables(shard.documents, shard.layers, shard.keep).rows()
     }
-
-
-PARQUET = Format(write=write_parquet, has_fields=True, require=require_pyarrow)
-CSV = Format(write=write_csv, has_fields=True)
-
-
-def _to_cell(value: object) -> object:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
 
 
 def _to_string(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+PARQUET = Format(write=write_parquet, has_fields=True, require=require_pyarrow)
+CSV = Format(write=write_csv, has_fields=True)

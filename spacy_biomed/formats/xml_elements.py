@@ -83,8 +83,7 @@ def parse_xml(text: str, path: Path, kind: str) -> Element:
 
     def refuse_entity(name: str, *rest: object) -> None:
         raise BiomedError(
-            f"{path}:{parser.CurrentLineNumber}: declares the entity {quote(name)}; write what it "
-            f"stands for in its places"
+            f"{path}:{parser.CurrentLineNumber}: declares the entity {quote(name)}; write it out"
         )
 
     parser.StartElementHandler = start

@@ -34,20 +34,13 @@ _CUE = "Marker"
 def complete_assertions(documents: Sequence[Document]) -> None:
     """Give mentions the attributes "is_negated" and so on, "true" or "false", where known.
 
-    An assertion is annotated for the labels of which some mention has it. Mentions of these labels
-    without it have "false"; mentions of other labels are left as they are.
-
-    Args:
-        documents: of all parts of a corpus, whose mentions are changed.
+    An assertion is annotated for the labels of which some mention, in any part of the corpus, has
+    it. Mentions of these labels without it have "false"; those of other labels stay as they are.
     """
     mentions = [one for document in documents for one in document.mentions or ()]
-    found = [list_said(one.attributes.items()) for one in mentions]
-    annotated = {
-        (mention.label, name)
-        for mention, said in zip(mentions, found, strict=True)
-        for name in said
-    }
-    for mention, said in zip(mentions, found, strict=True):
+    found = [(one, list_said(one.attributes.items())) for one in mentions]
+    annotated = {(mention.label, name) for mention, said in found for name in said}
+    for mention, said in found:
         for name in ASSERTIONS:
             if (mention.label, name) in annotated:
                 mention.attributes[name] = TRUE if name in said else FALSE

@@ -19,7 +19,7 @@ from .documents import (
     parse_offset,
     read_text,
 )
-from .json_fields import get_covered, get_id, parse_json
+from .json_fields import get_covered, get_field, get_id, parse_json
 from .repairs import is_new, leaving_out, locate
 from .xml_elements import Element, read_xml
 
@@ -93,14 +93,8 @@ def _all_relations(document: _Part) -> list[_Part]:
 
 
 def _create_document(part: _Part, default_id: str) -> Document:
-    document = Document(
-        id=get_id(part, "id") or default_id,
-        text="",
-        mentions=[],
-        relations=[],
-        sentences=[],
-        source=part[_WHERE],
-    )
+    id = get_id(part, "id") or default_id
+    document = Document(id, "", [], [], sentences=[], source=part[_WHERE])
     if "passages" not in part:
         raise BiomedError(f"{document.source}: the document has no 'passages'; add them")
     for annotation in _parts(part, "annotations"):
@@ -131,9 +125,8 @@ def _refuse(annotation: _Part, place: str) -> None:
 
 def _add_text(document: Document, unit: _Part, annotated: list[_Part]) -> Offsets:
     """Append a passage or sentence with its annotations, and return its place in the text."""
-    text, offset = unit.get("text") or "", _whole_number(unit, "offset")
-    if not isinstance(text, str):
-        raise BiomedError(f"{unit[_WHERE]}: expected 'text' to be a string")
+    text = get_field(unit, "text", str, unit[_WHERE]) if unit.get("text") else ""
+    offset = _whole_number(unit, "offset")
     start, end = document.append(text)
     for part in annotated:
         for annotation in _parts(part, "annotations"):
@@ -151,24 +144,18 @@ def _whole_number(part: _Part, key: str) -> int:
     value = part.get(key)
     if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value.strip()):
         return parse_offset(value.strip())
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise BiomedError(
-            f"{part[_WHERE]}: expected {key!r} with a whole number, found {quote(value)}"
-        )
-    return value
+    return get_field(part, key, int, part[_WHERE])
 
 
 def _infons(part: _Part) -> dict[str, str]:
-    infons = part.get("infons") or {}
-    if not isinstance(infons, dict):
-        raise BiomedError(f"{part[_WHERE]}: expected 'infons' to be an object")
-    return {key: str(value) for key, value in infons.items() if key != _WHERE and _is_plain(value)}
-
-
-def _is_plain(value: object) -> bool:
-    """Whether an infon is a string, a number, or a list of these. Others are left out."""
-    items = value if isinstance(value, list) else [value]
-    return all(isinstance(item, str | int | float) for item in items)
+    """The infons that are strings, numbers, or lists of these, as strings."""
+    given = get_field(part, "infons", dict, part[_WHERE]) if part.get("infons") else {}
+    infons = {}
+    for key, value in given.items():
+        items = value if isinstance(value, list) else [value]
+        if key != _WHERE and all(isinstance(item, str | int | float) for item in items):
+            infons[key] = str(value)
+    return infons
 
 
 def _create_mention(annotation: _Part, locations: list[_Part], offset: int) -> Mention:

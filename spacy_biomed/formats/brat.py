@@ -14,9 +14,9 @@ from .documents import (
     Document,
     Mention,
     Relation,
-    find_named,
     join_fragments,
     list_files,
+    look_up,
     number_lines,
     parse_offset,
     read_text,
@@ -129,7 +129,7 @@ class _Line:
 
     def find(self, id: str, arguments: dict[str, Mention]) -> Mention:
         """The mention that an argument, an entity or an event, stands for."""
-        return find_named(arguments, id, self.where, f"{escape(id)} in this file")
+        return look_up(arguments, id, self.where, f"{escape(id)} in this file")
 
 
 def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document:

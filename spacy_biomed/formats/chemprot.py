@@ -4,15 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import BiomedError, escape, quote
-from .documents import (
-    Document,
-    Mention,
-    Relation,
-    find_named,
-    list_files,
-    number_lines,
-    parse_offset,
-)
+from .documents import Document, Mention, Relation, list_files, look_up, number_lines, parse_offset
 from .repairs import leaving_out, locate
 
 ABSTRACTS, ENTITIES, RELATIONS = "abstracts", "entities", "relations"
@@ -50,14 +42,12 @@ def _read_part(path: Path, encoding: str) -> list[Document]:
     for where, (id, title, abstract) in _read_rows(path, ABSTRACTS, encoding):
         if id in documents:
             raise BiomedError(f"{where}: abstract {escape(id)} is there twice; remove one")
-        documents[id] = Document(
-            id=id, text=f"{title} {abstract}", mentions=[], relations=[], source=where
-        )
+        documents[id] = Document(id, f"{title} {abstract}", [], [], source=where)
     entities = path.with_name(path.name.replace(ABSTRACTS, ENTITIES))
     known: dict[str, set[str]] = {id: set() for id in documents}
     for where, (id, entity, label, start, end, string) in _read_rows(entities, ENTITIES, encoding):
         with leaving_out():
-            document = find_named(documents, id, where, f"abstract {escape(id)}")
+            document = look_up(documents, id, where, f"abstract {escape(id)}")
             if not (start.isdecimal() and end.isdecimal()):
                 raise BiomedError(
                     f"{where}: {quote(start)} and {quote(end)} are not offsets; write whole numbers"
@@ -68,7 +58,7 @@ def _read_part(path: Path, encoding: str) -> list[Document]:
     relations = path.with_name(path.name.replace(ABSTRACTS, RELATIONS))
     for where, (id, group, evaluated, _, *arguments) in _read_rows(relations, RELATIONS, encoding):
         with leaving_out():
-            document = find_named(documents, id, where, f"abstract {escape(id)}")
+            document = look_up(documents, id, where, f"abstract {escape(id)}")
             head, tail = _parse_arguments(arguments, known[id], where)
             if evaluated.strip() not in ("Y", "N"):
                 raise BiomedError(f"{where}: {quote(evaluated)} in the third column; write Y or N")

@@ -234,14 +234,9 @@ def _create_document(path: Path, id: str, sentences: list[list[Row]], scheme: st
             fragment = (tokens[first + begin][0], tokens[first + stop - 1][1])
             mentions.append(Mention(label, (fragment,)))
         sentence_offsets.append((tokens[first][0], tokens[-1][1]))
-    return Document(
-        id=id,
-        text=" ".join(row.token for sentence in sentences for row in sentence),
-        mentions=mentions,
-        tokens=tokens,
-        sentences=sentence_offsets,
-        source=f"{path}:{sentences[0][0].line}",
-    )
+    text = " ".join(row.token for sentence in sentences for row in sentence)
+    source = f"{path}:{sentences[0][0].line}"
+    return Document(id, text, mentions, tokens=tokens, sentences=sentence_offsets, source=source)
 
 
 def _find_mentions(path: Path, sentence: list[Row], scheme: str) -> Iterator[tuple[int, int, str]]:

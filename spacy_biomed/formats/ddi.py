@@ -10,9 +10,9 @@ from .documents import (
     Document,
     Mention,
     Relation,
-    find_named,
     join_fragments,
     list_files,
+    look_up,
     parse_offset,
 )
 from .repairs import keep_sound, leaving_out, locate
@@ -47,9 +47,7 @@ def read_ddi(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 
 
 def _create_document(root: Element) -> Document:
-    document = Document(
-        id=root.get("id"), text="", mentions=[], relations=[], sentences=[], source=root.where
-    )
+    document = Document(root.get("id"), "", [], [], sentences=[], source=root.where)
     for sentence in root.find("sentence"):
         text = sentence.attributes.get("text", "")
         stripped = text.strip()
@@ -89,14 +87,9 @@ def _create_relation(pair: Element, known: Mapping[str, Mention]) -> Relation | 
     """Create the relation of a pair; None if it does not interact."""
     interacts = "true"
     if pair.name == PAIR:
-        name = "interaction" if "interaction" in pair.attributes else "ddi"
-        interacts = pair.get(name)
-        if interacts not in ("true", "false"):
-            raise BiomedError(
-                f'{pair.where}: {name}="{escape(interacts)}"; write "true" or "false"'
-            )
+        interacts = pair.get_truth("interaction" if "interaction" in pair.attributes else "ddi")
     head, tail = (
-        find_named(known, id, pair.where, f"entity {quote(id)} in this sentence").id
+        look_up(known, id, pair.where, f"entity {quote(id)} in this sentence").id
         for id in (pair.get("e1"), pair.get("e2"))
     )
     label = pair.attributes.get("type") or UNSPECIFIED

@@ -261,7 +261,7 @@ def parse_offset(digits: str) -> int:
     return int(digits)
 
 
-def find_named(known: Mapping[str, T], id: str, where: str, what: str) -> T:
+def look_up(known: Mapping[str, T], id: str, where: str, what: str) -> T:
     """What has an id; raise BiomedError that there is no `what` at `where` if nothing has it."""
     if id not in known:
         raise BiomedError(f"{where}: there is no {what}; correct the id")

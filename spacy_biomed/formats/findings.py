@@ -111,7 +111,17 @@ def describe(doc: Doc, layers: Layers) -> Row:
         found["cats"] = {label: float(value) for label, value in sorted(doc.cats.items())}
     if layers.relations:
         relations = doc._.get(RELATIONS) if doc.has_extension(RELATIONS) else None
-        found["relations"] = [_describe_relation(*relation) for relation in relations or ()]
+        found["relations"] = [
+            {
+                **_locate(head, "head_"),
+                "head_label": head.label_,
+                **_locate(tail, "tail_"),
+                "tail_label": tail.label_,
+                "label": label,
+                CONFIDENCE: float(score),
+            }
+            for head, tail, label, score in relations or ()
+        ]
     if layers.answers:
         answers: Iterable[Span] = doc.spans.get(ANSWER_KEY, ())
         found["answers"] = [
@@ -139,17 +149,6 @@ def _describe_span(span: Span, group: str | None, stored: list[str], layers: Lay
 
 def _locate(span: Span, prefix: str = "") -> dict[str, int]:
     return {f"{prefix}start": span.start_char, f"{prefix}end": span.end_char}
-
-
-def _describe_relation(head: Span, tail: Span, label: str, score: float) -> Row:
-    return {
-        **_locate(head, "head_"),
-        "head_label": head.label_,
-        **_locate(tail, "tail_"),
-        "tail_label": tail.label_,
-        "label": label,
-        CONFIDENCE: float(score),
-    }
 
 
 def _confidence(span: Span) -> float | None:

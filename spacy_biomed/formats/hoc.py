@@ -75,31 +75,25 @@ def _read_abstract(
 ) -> list[Document]:
     sentences = [line.strip() for _, line in number_lines(text_path, encoding)]
     before, *cells = read_text(labels_path, encoding).strip("\ufeff\r\n").split("<")
+    where = f"{labels_path}:1"
     if before.strip() or len(cells) != len(sentences):
         raise BiomedError(
-            f"{labels_path}:1: {len(cells)} cells for the {len(sentences)} sentences of "
+            f"{where}: {len(cells)} cells for the {len(sentences)} sentences of "
             f"{text_path.parent.name}/{text_path.name}; write one cell, after a '<', a sentence"
         )
-    found = [
-        _find_hallmarks(cell, f"{labels_path}:1", number)
-        for number, cell in enumerate(cells, start=1)
-    ]
+    found = [_find_hallmarks(cell, where, number) for number, cell in enumerate(cells, start=1)]
     id, source = text_path.stem, f"{text_path}:1"
     if not by_sentence:
         document = Document(id, "", cats=_create_cats(set().union(*found)), source=source)
         document.sentences = [document.append(sentence) for sentence in sentences]
         return [document]
-    return [
-        Document(
-            id=f"{id}_s{number}",
-            text=sentence,
-            cats=_create_cats(hallmarks),
-            sentences=[(0, len(sentence))],
-            part_of=id,
-            source=source,
-        )
-        for number, (sentence, hallmarks) in enumerate(zip(sentences, found, strict=True))
-    ]
+    documents = []
+    for number, (sentence, hallmarks) in enumerate(zip(sentences, found, strict=True)):
+        cats, whole = _create_cats(hallmarks), [(0, len(sentence))]
+        part = Document(f"{id}_s{number}", sentence, cats=cats, sentences=whole, source=source)
+        part.part_of = id
+        documents.append(part)
+    return documents
 
 
 def _create_cats(hallmarks: set[str]) -> dict[str, float]:

@@ -16,8 +16,8 @@ from .documents import (
     Mention,
     Offsets,
     Relation,
-    find_named,
     list_files,
+    look_up,
     number_lines,
     parse_offset,
     read_text,
@@ -117,7 +117,7 @@ def _read_report(name: str, files: dict[str, Path], encoding: str) -> Document:
     by_label = {(mention.id, mention.label): mention for mention in mentions}
 
     def find(place: str, where: str) -> Mention:
-        return find_named(by_place, place, where, f"concept at {escape(place)} in the .con file")
+        return look_up(by_place, place, where, f"concept at {escape(place)} in the .con file")
 
     for where, match in _read_lines(files, ASSERTIONS, encoding):
         _, place, label, assertion = match.groups()
@@ -129,15 +129,10 @@ def _read_report(name: str, files: dict[str, Path], encoding: str) -> Document:
         _, head, label, _, tail = match.groups()
         with leaving_out():
             relations.append(Relation(label, find(head, where).id, find(tail, where).id))
-    return Document(
-        id=name,
-        text=content,
-        mentions=mentions,
-        relations=relations,
-        tokens=[*chain.from_iterable(lines.values())],
-        sentences=[(line[0][0], line[-1][1]) for line in lines.values() if line],
-        source=f"{files[TEXT]}:1",
-    )
+    document = Document(name, content, mentions, relations, source=f"{files[TEXT]}:1")
+    document.tokens = [*chain.from_iterable(lines.values())]
+    document.sentences = [(line[0][0], line[-1][1]) for line in lines.values() if line]
+    return document
 
 
 def _read_lines(

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import BiomedError, escape
-from .documents import Document, Mention, Relation, find_named, is_covered, list_files
+from .documents import Document, Mention, Relation, is_covered, list_files, look_up
 from .registry import Format
 from .repairs import keep_sound, leaving_out, locate
 from .xml_elements import Element, parse_xml, read_xml_text
@@ -123,7 +123,7 @@ def _find_shift(text: str, created: list[tuple[Element, Mention]]) -> int:
 
 def _create_relation(link: Element, known: Mapping[str, Mention]) -> Relation:
     head, tail = (
-        find_named(known, id, link.where, f"{escape(id)} in this file").id
+        look_up(known, id, link.where, f"{escape(id)} in this file").id
         for id in (link.get("fromID"), link.get("toID"))
     )
     return Relation(link.get("type"), head, tail, link.attributes.get("id", ""))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import BiomedError, quote
-from .documents import Document, Mention, Offsets, Relation, find_named
+from .documents import Document, Mention, Offsets, Relation, look_up
 from .findings import AnnotatedShard, pack_lines
 from .json_fields import Kind, get_covered, get_field, get_id, read_json_lines
 from .registry import Format
@@ -96,13 +96,9 @@ def _parse_record(record: dict[str, object], where: str, id: str) -> Document:
     meta = record.get("meta")
     if isinstance(meta, dict):
         id = get_id(meta, "id", id)
-    document = Document(
-        id=get_id(record, "id", id),
-        text=text,
-        cats=_parse_cats(record, where),
-        tokens=_parse_tokens(record, text, where),
-        source=where,
-    )
+    id = get_id(record, "id", id)
+    document = Document(id, text, cats=_parse_cats(record, where), source=where)
+    document.tokens = _parse_tokens(record, text, where)
     if _has_spans(record):
         spans = _parse_spans(record, text, where)
         document.mentions = [mention for _, mention in spans]
@@ -202,7 +198,7 @@ def _parse_relations(
                 label = _get(relation, "type" if "type" in relation else "label", str, where)
                 by_id = {mention.id: mention for _, mention in spans}
                 ids = (get_id(relation, key) for key in ("from_id", "to_id"))
-                head, child = (find_named(by_id, id, where, f"entity {quote(id)}") for id in ids)
+                head, child = (look_up(by_id, id, where, f"entity {quote(id)}") for id in ids)
             else:
                 label = _get(relation, "label", str, where)
                 head, child = (

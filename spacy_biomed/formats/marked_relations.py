@@ -24,9 +24,7 @@ _ADVICE = 'write it as {"text": "<< Aspirin >> inhibits [[ COX-1 ]].", "label": 
 
 
 def read_marked_relations(
-    path: Path | str,
-    encoding: str = "utf-8",
-    negative_labels: Collection[str] = NEGATIVE_LABELS,
+    path: Path | str, encoding: str = "utf-8", negative_labels: Collection[str] = NEGATIVE_LABELS
 ) -> Iterator[Document]:
     """Read JSON lines: a file, or the `.jsonl`, `.json` and `.txt` files in and below a folder.
 
@@ -50,15 +48,13 @@ def read_marked_relations(
 
 
 def read_relation_tsv(
-    path: Path | str,
-    encoding: str = "utf-8",
-    negative_labels: Collection[str] = NEGATIVE_LABELS,
+    path: Path | str, encoding: str = "utf-8", negative_labels: Collection[str] = NEGATIVE_LABELS
 ) -> Iterator[Document]:
     """Read tab-separated files: a file, or the `.tsv` files of one folder.
 
     A line is index, sentence and label, or sentence and label. A first line with names of columns
-    is skipped. The rest is as in `read_marked_relations`. Each cross-validation fold
-    is a folder; the path determines which fold is read.
+    is skipped. The rest is as in `read_marked_relations`. Each cross-validation fold is a folder;
+    the path determines which fold is read.
 
     Raises:
         BiomedError: if a line is wrong, or the files are in several folders.

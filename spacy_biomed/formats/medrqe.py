@@ -6,7 +6,7 @@ from pathlib import Path
 from ..errors import BiomedError, escape
 from .documents import Document, create_pair, list_files
 from .repairs import leaving_out
-from .xml_elements import Element, read_xml
+from .xml_elements import read_xml
 
 LABELS = ("true", "false")
 
@@ -32,17 +32,14 @@ def read_medrqe(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]
         has_values = any("value" in pair.attributes for pair in pairs)
         for pair in pairs:
             with leaving_out():
-                yield _create_document(pair, has_values)
-
-
-def _create_document(pair: Element, has_value: bool) -> Document:
-    asked, answered = pair.text_of("chq"), pair.text_of("faq")
-    if asked is None or answered is None:
-        raise BiomedError(f"{pair.where}: expected <chq> and <faq> in <pair>; add what is missing")
-    cats = None
-    if has_value:
-        value = pair.get("value")
-        if value not in LABELS:
-            raise BiomedError(f'{pair.where}: value="{escape(value)}"; write "true" or "false"')
-        cats = {label: float(label == value) for label in LABELS}
-    return create_pair(pair.get("pid"), asked, answered, cats, pair.where, may_be_empty=True)
+                asked, answered = pair.text_of("chq"), pair.text_of("faq")
+                if asked is None or answered is None:
+                    raise BiomedError(
+                        f"{pair.where}: expected <chq> and <faq> in <pair>; add what is missing"
+                    )
+                cats = None
+                if has_values:
+                    value = pair.get_truth("value")
+                    cats = {label: float(label == value) for label in LABELS}
+                id = pair.get("pid")
+                yield create_pair(id, asked, answered, cats, pair.where, may_be_empty=True)

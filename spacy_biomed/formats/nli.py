@@ -28,19 +28,15 @@ def read_nli(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     """
     for record, where, id in read_json_lines(path, (".jsonl",), encoding):
         with leaving_out():
-            yield from _create_document(record, where, id)
-
-
-def _create_document(record: dict[str, object], where: str, id: str) -> Iterator[Document]:
-    premise, hypothesis, label = (
-        get_field(record, key, str, where, _ADVICE)
-        for key in ("sentence1", "sentence2", "gold_label")
-    )
-    if label == NO_LABEL:
-        return
-    if label not in LABELS:
-        raise BiomedError(
-            f"{where}: unknown label {quote(label)}; write one of {', '.join(LABELS)}"
-        )
-    cats = {one: float(one == label) for one in LABELS}
-    yield create_pair(get_id(record, "pairID", id), premise, hypothesis, cats, where)
+            keys = ("sentence1", "sentence2", "gold_label")
+            premise, hypothesis, label = (
+                get_field(record, key, str, where, _ADVICE) for key in keys
+            )
+            if label not in (*LABELS, NO_LABEL):
+                raise BiomedError(
+                    f"{where}: unknown label {quote(label)}; write one of {', '.join(LABELS)}"
+                )
+            if label != NO_LABEL:
+                cats = {one: float(one == label) for one in LABELS}
+                id = get_id(record, "pairID", id)
+                yield create_pair(id, premise, hypothesis, cats, where)

@@ -17,6 +17,8 @@ from .registry import Format
 
 # A class with at least this score is preselected.
 _ACCEPTED = 0.5
+# What relations say of their spans.
+_PLACE = ("start", "end", "token_start", "token_end", "label")
 
 
 def write_prodigy(shard: AnnotatedShard) -> dict[str, bytes]:
@@ -56,10 +58,16 @@ def _create_task(document: AnnotatedDocument, layers: Layers) -> Row:
         "spans": list(spans.values()),
     }
     if layers.relations:
-        task["relations"] = [
-            _relate(relation.label, spans[relation.head.number], spans[relation.tail.number])
-            for relation in relations
-        ]
+        task["relations"] = []
+        for relation in relations:
+            head, child = spans[relation.head.number], spans[relation.tail.number]
+            ends = {
+                "head": head["token_end"],
+                "child": child["token_end"],
+                "head_span": {key: head[key] for key in _PLACE},
+                "child_span": {key: child[key] for key in _PLACE},
+            }
+            task["relations"].append({**ends, "label": relation.label})
     if layers.cats:
         cats = found["cats"]
         task["options"] = [{"id": label, "text": label} for label in cats]
@@ -70,7 +78,7 @@ def _create_task(document: AnnotatedDocument, layers: Layers) -> Row:
 def _describe(mention: FoundMention, doc: Doc) -> Row:
     span = doc.char_span(mention.start, mention.end)
     assert span is not None  # it was a span of tokens
-    described: Row = {
+    described = {
         "start": mention.start,
         "end": mention.end,
         "token_start": span.start,
@@ -78,20 +86,7 @@ def _describe(mention: FoundMention, doc: Doc) -> Row:
         "label": mention.label,
         "text": span.text,
         "id": f"T{mention.number}",
+        "score": mention.confidence,
+        "attributes": mention.attributes,
     }
-    if mention.confidence is not None:
-        described["score"] = mention.confidence
-    if mention.attributes:
-        described["attributes"] = mention.attributes
-    return described
-
-
-def _relate(label: str, head: Row, child: Row) -> Row:
-    keys = ("start", "end", "token_start", "token_end", "label")
-    return {
-        "head": head["token_end"],
-        "child": child["token_end"],
-        "head_span": {key: head[key] for key in keys},
-        "child_span": {key: child[key] for key in keys},
-        "label": label,
-    }
+    return {name: value for name, value in described.items() if value not in (None, {})}

@@ -83,7 +83,7 @@ def parse_documents(
         if text_line and (is_other or (kind == "t" and not is_next)):
             if document is not None:
                 yield document, covered
-            document = Document(id=id.strip(), text=text, mentions=[], relations=[], source=where)
+            document = Document(id.strip(), text, [], [], source=where)
             covered, has_abstract = [], kind == "a"
             continue
         if document is None:

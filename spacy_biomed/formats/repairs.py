@@ -164,12 +164,10 @@ def locate(
     only occurrence within 2, 10 or 40 characters. White space at the edges of fragments is removed,
     since it belongs to no token.
 
-    Args:
-        covered: the string that the file gives for the mention; None if it gives none.
-        where: `file:line`, for messages.
+    `covered` is the string that the file gives for the mention; None if it gives none.
 
     Raises:
-        BiomedError: if there is no such place, or more than one.
+        BiomedError: if there is no such place, or more than one. It begins with `where`.
     """
     if covered is not None and covered.strip() and len(covered) <= _LONGEST:
         if _lies_in(text, mention):

@@ -75,25 +75,21 @@ def _find_answer(answer: object, context: str, where: str) -> tuple[int, int]:
     stripped = text.strip()
     if not stripped:
         raise BiomedError(f"{where}: the answer's text is empty; remove the answer")
-    if start >= 0 and context.startswith(text, start):
-        start += len(text) - len(text.lstrip())
-        return start, start + len(stripped)
     nearest = find_nearest(context, stripped, start)
+    if start >= 0 and context.startswith(text, start):
+        nearest = start + len(text) - len(text.lstrip())
     if nearest is None:
         nearest = find_nearest(fold_case(context), fold_case(stripped), start)
-    if nearest is not None:
-        return nearest, nearest + len(stripped)
-    raise BiomedError(
-        f"{where}: the context has no {quote(stripped)}; do answers and contexts belong together?"
-    )
+    if nearest is None:
+        raise BiomedError(
+            f"{where}: the context has no {quote(stripped)}; do answers and contexts belong "
+            "together?"
+        )
+    return nearest, nearest + len(stripped)
 
 
 def find_nearest(text: str, string: str, place: int) -> int | None:
-    """Find the occurrence of a string nearest to an offset; of two equally near, the first.
-
-    Args:
-        place: any offset, in the text or beyond it.
-        string: not empty.
+    """Find the occurrence of a string nearest to any offset; of two equally near, the first.
 
     Examples:
         >>> find_nearest("BRCA1 and BRCA1", "BRCA1", 8)

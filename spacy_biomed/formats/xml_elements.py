@@ -50,6 +50,13 @@ class Element:
             )
         return parse_offset(value)
 
+    def get_truth(self, name: str) -> str:
+        """The value of an attribute, which is "true" or "false"."""
+        value = self.get(name)
+        if value not in ("true", "false"):
+            raise BiomedError(f'{self.where}: {name}="{escape(value)}"; write "true" or "false"')
+        return value
+
 
 def read_xml_text(path: Path, encoding: str) -> str:
     """Read an XML file: see `decode_xml`."""

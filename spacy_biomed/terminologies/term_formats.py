@@ -65,17 +65,15 @@ class Source(NamedTuple):
 def read_terms(
     path: Path, format: str, language: str | None = None
 ) -> tuple[list[Term], dict[str, str]]:
-    """Read a terminology.
+    """Read a terminology in one of the `FORMATS`.
 
     Args:
         path: the file, which may be compressed (.gz, .xz), or a folder for "rrf", "rf2" and
             "taxonomy".
-        format: one of `FORMATS`.
         language: of the names, for "rrf" and "rf2".
 
     Returns:
-        the concepts, each once, with names that differ; and what the file says of its version and
-        licence.
+        the concepts, each once, with names that differ; and the version and licence in the file.
 
     Raises:
         BiomedError: if the format is unknown, or the file cannot be read or has no concepts.

@@ -33,11 +33,10 @@ _CHUNK = 100_000
 
 
 class Match(NamedTuple):
-    """A name of a terminology that fits another.
+    """A name of a terminology, as it writes it, that fits another.
 
     Attributes:
         concept: its place in the terminology.
-        name: as the terminology writes it.
         form: "normal" if the names are the same but for case, accents and punctuation, "loose" if
             also but for plural and word order, "abbreviated" ("E. coli"), "similar".
         similarity: the cosine of trigrams, from 0 to 1.
@@ -206,15 +205,10 @@ def build_terminology(
     version: str = "",
     licence: str = "",
 ) -> dict[str, object]:
-    """Read a terminology as it is published, and write the directory that `Terminology` opens.
+    """Read a terminology as it is published (`read_terms`), and write what `Terminology` opens.
 
-    Args:
-        path, format, language: as for `read_terms`.
-        output: directory to write; replaced if a terminology is there.
-        name, version, licence: for the meta; by default what the file says.
-
-    Returns:
-        the meta.
+    A terminology at the output is replaced. Name, version and licence are for the meta, which is
+    returned; by default they are what the file says.
 
     Raises:
         BiomedError: as `read_terms` does, or if the output cannot be written.

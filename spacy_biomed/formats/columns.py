@@ -118,8 +118,10 @@ def _read_rows(path: Path, encoding: str) -> list[list[list[Row]]]:
         is_start = line.startswith(DOCUMENT_STARTS)
         if line.strip() and not is_start:
             # A token may begin with # too, and then ends with a tag.
-            is_short = "\t" not in line and not _TAG.search(line)
-            if not line.startswith("#") or not (is_short or _COMMENT.fullmatch(line)):
+            is_comment = line.startswith("#") and (
+                _COMMENT.fullmatch(line) or ("\t" not in line and not _TAG.search(line))
+            )
+            if not is_comment:
                 with leaving_out():
                     sentence.append(_parse_row(line, path, number))
                     continue

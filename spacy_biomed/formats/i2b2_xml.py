@@ -85,14 +85,20 @@ def _read_file(path: Path, encoding: str) -> tuple[str, list[Element]]:
 
 
 def _create_mentions(text: str, tags: list[Element], label_name: str) -> list[Mention]:
-    created = list(keep_sound(lambda tag: (tag, _create_mention(tag, label_name)), tags))
-    shift = _find_shift(text, created)
+    found = list(keep_sound(lambda tag: (tag, _create_mention(tag, label_name)), tags))
 
-    def place(one: tuple[Element, Mention]) -> Mention:
-        tag, mention = one
-        return locate(text, mention.move(shift), tag.attributes.get("text", ""), tag.where)
+    def count_covered(shift: int) -> int:
+        moved = ((tag.attributes.get("text", ""), mention.move(shift)) for tag, mention in found)
+        return sum(is_covered(text, mention, covered) for covered, mention in moved)
 
-    return list(keep_sound(place, created))
+    # The owners' text begins with a line feed, which counts for some programs.
+    shift = max((0, 1, -1), key=count_covered)
+    mentions = []
+    for tag, mention in found:
+        with leaving_out():
+            covered = tag.attributes.get("text", "")
+            mentions.append(locate(text, mention.move(shift), covered, tag.where))
+    return mentions
 
 
 def _create_mention(tag: Element, label_name: str) -> Mention:
@@ -103,22 +109,6 @@ def _create_mention(tag: Element, label_name: str) -> Mention:
     if label_name == CATEGORY_OF_TAG:
         others["category"] = tag.name
     return Mention(tag.get(label_name), (place,), tag.get("id"), others)
-
-
-def _find_shift(text: str, created: list[tuple[Element, Mention]]) -> int:
-    """Find what to add to offsets, so that most mentions read as quoted.
-
-    The owners' text begins with a line feed; whether it counts depends on the program that wrote
-    the offsets.
-    """
-
-    def count_covered(shift: int) -> int:
-        return sum(
-            is_covered(text, mention.move(shift), tag.attributes.get("text", ""))
-            for tag, mention in created
-        )
-
-    return max((0, 1, -1), key=count_covered)
 
 
 def _create_relation(link: Element, known: Mapping[str, Mention]) -> Relation:

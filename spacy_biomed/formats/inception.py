@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import BiomedError, escape, install_command, quote
 from .archives import PackedFile, list_packed_files
-from .documents import BYTE_ORDER_MARK, Document, Mention, Relation, decode
+from .documents import BYTE_ORDER_MARK, Document, Mention, Relation, decode, look_up
 from .findings import AnnotatedDocument, AnnotatedShard, list_mentions, name_file
 from .json_fields import parse_json
 from .registry import Format
@@ -273,15 +273,11 @@ def _show(value: object) -> str:
 def _find_relations(
     annotations: list[FeatureStructure], mentions: list[Mention], where: str
 ) -> Iterator[Relation]:
-    ids = {mention.id for mention in mentions}
+    by_id = {mention.id: mention for mention in mentions}
 
     def find(argument: object, relation: FeatureStructure) -> str:
         id = str(getattr(argument, "xmiID", ""))
-        if id not in ids:
-            raise BiomedError(
-                f"{where}: annotation {relation.xmiID} relates what is not a span; remove it"
-            )
-        return id
+        return look_up(by_id, id, f"{where}: annotation {relation.xmiID}", f"span {quote(id)}").id
 
     for annotation in annotations:
         if _is_relation(annotation):

@@ -23,8 +23,6 @@ _CHOSEN = 0.5
 # The address of an image, or of a text that lies elsewhere.
 _ADDRESS = re.compile(r"(https?|s3|gs|azure-blob)://\S+|/data/\S+")
 
-_ADVICE = "check that the file is whole and that Label Studio exported it as JSON"
-
 # Controls whose values for a single mention are among its attributes, as classes are.
 _PER_REGION = ("textarea", "rating", "number", "datetime")
 
@@ -91,7 +89,7 @@ def _read(file: Path, encoding: str) -> Iterator[_Task]:
                 raise BiomedError(
                     f"{where}: this is JSON-MIN, which leaves out relations; export as JSON"
                 )
-            data = get_field(task, "data", dict, where, _ADVICE)
+            data = get_field(task, "data", dict, where)
             results = _find_annotation(task, where)
             if results is not None:
                 id = get_id(data, "id") or get_id(task, "id", f"{file.stem}-{index}")
@@ -103,7 +101,7 @@ def _find_annotation(task: dict[str, object], where: str) -> list[_Result] | Non
     """The results of the annotation to read; None if there is none."""
     # Versions before 1.0 call annotations completions.
     key = "annotations" if task.get("annotations") is not None else "completions"
-    annotations = get_field(task, key, list, where, _ADVICE) if task.get(key) is not None else []
+    annotations = get_field(task, key, list, where) if task.get(key) is not None else []
     for annotation in annotations:
         get_field(annotation, "result", list, where, "export whole annotations, not their ids")
     kept = [one for one in annotations if not one.get("was_cancelled")]
@@ -192,15 +190,15 @@ def _parse_region(result: _Result, where: str) -> Iterator[_Covered]:
     kind = get_id(result, "type")
     if not kind.endswith("labels"):
         return
-    value = get_field(result, "value", dict, where, _ADVICE)
+    value = get_field(result, "value", dict, where)
     # Regions of HTML and of dialogues begin in an element.
     if kind != "labels" or isinstance(value.get("start"), str):
         raise BiomedError(
             f"{where}: a result of type {quote(kind)} marks no plain text; label <Text> by <Labels>"
         )
-    start, end = (get_field(value, key, int, where, _ADVICE) for key in ("start", "end"))
+    start, end = (get_field(value, key, int, where) for key in ("start", "end"))
     covered = get_covered(value, where)
-    labels = get_field(value, "labels", list, where, _ADVICE)
+    labels = get_field(value, "labels", list, where)
     if not labels:
         raise BiomedError(f"{where}: a region has no label; label it, or remove it")
     for label in labels:
@@ -209,7 +207,7 @@ def _parse_region(result: _Result, where: str) -> Iterator[_Covered]:
 
 def _check_label(label: object, where: str) -> str:
     if not isinstance(label, str):
-        raise BiomedError(f"{where}: expected a label, found {quote(label)}; {_ADVICE}")
+        raise BiomedError(f"{where}: expected a label, found {quote(label)}; correct it")
     return label
 
 
@@ -279,8 +277,7 @@ def _parse_relations(document: Document, results: list[_Result]) -> list[Relatio
             continue
         with leaving_out():
             head, tail = (
-                str(get_field(result, key, (str, int), where, _ADVICE))
-                for key in ("from_id", "to_id")
+                str(get_field(result, key, (str, int), where)) for key in ("from_id", "to_id")
             )
             for id in (head, tail):
                 if id not in ids:

@@ -118,7 +118,7 @@ def keep_sound(make: Callable[[Item], T], items: Iterable[Item]) -> Iterator[T]:
 
 
 def is_new(document: Document, known: dict[str, int]) -> bool:
-    """Whether no document before has the same id, which then raises BiomedError.
+    """Whether a document's id is new; raise BiomedError if another document has it.
 
     A copy with the same text and annotations is logged as left out; without a log it is an error.
     The document is added to `known`, the hashes of the documents before by id.
@@ -196,7 +196,9 @@ def _strip(text: str, mention: Mention) -> Mention:
         if stripped:
             start += covered.index(stripped)
             fragments.append((start, start + len(stripped)))
-    return replace(mention, fragments=tuple(fragments)) if fragments else mention
+    if not fragments or tuple(fragments) == mention.fragments:
+        return mention
+    return replace(mention, fragments=tuple(fragments))
 
 
 def note(kind: str, message: str) -> None:

@@ -15,18 +15,13 @@ _DECLARED = re.compile(rb"<\?xml[^>]*\bencoding\s*=\s*[\"']([\w.-]+)[\"']")
 
 @dataclass(slots=True)
 class Element:
-    """An XML element: the line where its start tag begins, and what is directly inside it."""
+    """An XML element: the `file:line` of its start tag, and what is directly inside it."""
 
     name: str
     attributes: dict[str, str]
-    path: Path
-    line: int
+    where: str
     children: list[Element] = field(default_factory=list)
     text: str = ""
-
-    @property
-    def where(self) -> str:
-        return f"{self.path}:{self.line}"
 
     def find(self, name: str) -> list[Element]:
         return [child for child in self.children if child.name == name]
@@ -74,13 +69,13 @@ def parse_xml(text: str, path: Path, kind: str) -> Element:
 
     Raise BiomedError if it is not well-formed (is it `kind`?) or declares an entity.
     """
-    root = Element("", {}, path, 0)
+    file, root = str(path), Element("", {}, "")
     open_elements, texts = [root], [[""]]
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
 
     def start(name: str, attributes: dict[str, str]) -> None:
-        element = Element(name, attributes, path, parser.CurrentLineNumber)
+        element = Element(name, attributes, f"{file}:{parser.CurrentLineNumber}")
         open_elements[-1].children.append(element)
         open_elements.append(element)
         texts.append([])

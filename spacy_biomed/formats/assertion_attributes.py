@@ -86,16 +86,15 @@ def mark_scopes(mentions: Iterable[Mention], relations: Iterable[Relation]) -> N
     "NUBes: A Corpus of Negation and Uncertainty in Spanish Clinical Texts").
     """
     by_id = {one.id: one for one in mentions}
-    scopes = []
     for relation in relations:
-        if relation.label in _SCOPES:
-            ends = by_id[relation.head], by_id[relation.tail]
-            for cue, scope in (ends, ends[::-1]):
-                if cue.label.endswith(_CUE) and not scope.label.endswith(_CUE):
-                    is_negation = cue.label.startswith("Neg")
-                    scopes.append((scope, "is_negated" if is_negation else "is_uncertain"))
-    for scope, name in scopes:
-        for one in by_id.values():
-            is_inside = scope.start <= one.start and one.end <= scope.end
-            if is_inside and not one.label.endswith(_CUE):
-                one.attributes[name] = TRUE
+        if relation.label not in _SCOPES:
+            continue
+        cue, scope = by_id[relation.head], by_id[relation.tail]
+        if not cue.label.endswith(_CUE):
+            cue, scope = scope, cue
+        if cue.label.endswith(_CUE) and not scope.label.endswith(_CUE):
+            name = "is_negated" if cue.label.startswith("Neg") else "is_uncertain"
+            for one in by_id.values():
+                is_inside = scope.start <= one.start and one.end <= scope.end
+                if is_inside and not one.label.endswith(_CUE):
+                    one.attributes[name] = TRUE

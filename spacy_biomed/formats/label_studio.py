@@ -240,32 +240,24 @@ def _unescape(text: str, mention: Mention, covered: str | None) -> str | None:
 
 
 def _find_attributes(results: list[_Result]) -> dict[str, dict[str, str]]:
-    """The attributes of regions, by their ids."""
+    """The attributes of regions, by their ids: strings, numbers, and lists of them."""
     attributes: dict[str, dict[str, str]] = {}
     for result in results:
-        if id := get_id(result, "id"):
-            meta, kind = result.get("meta"), get_id(result, "type")
-            given = dict(meta) if isinstance(meta, dict) else {}
-            if kind in _CLASSES:
-                given[get_id(result, "from_name", kind)] = _find_choices(result)
-            elif kind in _PER_REGION:
-                value = _get_value(result).get("text" if kind == "textarea" else kind)
-                given[get_id(result, "from_name", kind)] = value
-            attributes.setdefault(id, {}).update(_find_strings(given))
+        id, kind, meta = get_id(result, "id"), get_id(result, "type"), result.get("meta")
+        given = dict(meta) if isinstance(meta, dict) else {}
+        if kind in _CLASSES:
+            given[get_id(result, "from_name", kind)] = _find_choices(result)
+        elif kind in _PER_REGION:
+            value = _get_value(result).get("text" if kind == "textarea" else kind)
+            given[get_id(result, "from_name", kind)] = value
+        for name, value in given.items() if id else ():
+            parts = value if isinstance(value, list) else [value]
+            # Python does not write out numbers of thousands of digits.
+            small = [one for one in parts if not isinstance(one, int) or abs(one) < 10**18]
+            shown = [str(one) for one in small if isinstance(one, str | float | int)]
+            if shown:
+                attributes.setdefault(id, {})[name] = ", ".join(shown)
     return attributes
-
-
-def _find_strings(values: dict[str, object]) -> dict[str, str]:
-    """Strings, numbers, and lists of them, as strings."""
-    strings = {}
-    for name, value in values.items():
-        parts = value if isinstance(value, list) else [value]
-        # Python does not write out numbers of thousands of digits.
-        small = [one for one in parts if not isinstance(one, int) or abs(one) < 10**18]
-        shown = [str(one) for one in small if isinstance(one, str | float | int)]
-        if shown:
-            strings[name] = ", ".join(shown)
-    return strings
 
 
 def _parse_relations(document: Document, results: list[_Result]) -> list[Relation]:

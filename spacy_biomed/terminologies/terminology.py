@@ -297,11 +297,13 @@ def _index_keys(keys: Sequence[str]) -> dict[str, np.ndarray]:
 def _index_grams(keys: Sequence[str]) -> dict[str, np.ndarray]:
     """The names of each trigram that they are found by, and the rarity of trigrams."""
     count = np.zeros(1 << GRAM_BITS, dtype="int64")
-    for _, _, gram in _iterate_grams(keys):
+    for first in range(0, len(keys), _CHUNK):
+        _, gram = find_grams(keys[first : first + _CHUNK])
         count += np.bincount(gram, minlength=len(count))
     idf: Floats1d = np.log((len(keys) + 1) / (count + 1)).astype("float32") + 1
     names, grams = [], []
-    for first, row, gram in _iterate_grams(keys):
+    for first in range(0, len(keys), _CHUNK):
+        row, gram = find_grams(keys[first : first + _CHUNK])
         order = np.lexsort((count[gram], row))
         row, gram = row[order], gram[order]
         rank = np.arange(len(row)) - np.searchsorted(row, row)
@@ -314,9 +316,3 @@ def _index_grams(keys: Sequence[str]) -> dict[str, np.ndarray]:
         "gram_starts": _starts(np.bincount(posted, minlength=len(count))),
         "gram_names": np.concatenate(names)[order],
     }
-
-
-def _iterate_grams(keys: Sequence[str]) -> Iterator[tuple[int, Ints1d, Ints1d]]:
-    """The trigrams of some names at a time: the first name, and `find_grams`."""
-    for first in range(0, len(keys), _CHUNK):
-        yield first, *find_grams(keys[first : first + _CHUNK])

@@ -10,6 +10,11 @@ from .json_fields import Kind, get_covered, get_field, get_id, read_json_lines
 from .registry import Format
 from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, leaving_out, locate, note
 
+_Object = dict[str, object]
+# The mentions of a record, each with its offsets in the file.
+_Spans = list[tuple[Offsets, Mention]]
+
+_ENDS = ("head", "child")
 _ADVICE = 'write it as {"text": "...", "spans": [{"start": 0, "end": 7, "label": "..."}]}'
 
 # Where doccano and spaCy have mentions, and other programs annotations.
@@ -58,7 +63,7 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     Raises:
         BiomedError: if a line is not such an object, or an annotation is wrong.
     """
-    answers: dict[object, list[tuple[dict[str, object], str, str]]] = {}
+    answers: dict[object, list[tuple[_Object, str, str]]] = {}
     for line in read_json_lines(path, (".jsonl",), encoding):
         record, where, _ = line
         with leaving_out():
@@ -78,19 +83,19 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
             yield _parse_record(record, where, id)
 
 
-def _is_question(record: dict[str, object]) -> bool:
+def _is_question(record: _Object) -> bool:
     """Whether the answer accepts or rejects the class of the text."""
     is_class = isinstance(record.get("label"), str) and not record.get("spans")
     return is_class and "answer" in record and _is_shown(record, "label")
 
 
-def _is_shown(record: dict[str, object], layer: str) -> bool:
+def _is_shown(record: _Object, layer: str) -> bool:
     """Whether the interface shows a layer; unknown interfaces may show anything."""
     view = get_id(record, "_view_id")
     return view not in _SHOWN or layer in _SHOWN[view]
 
 
-def _parse_record(record: dict[str, object], where: str, id: str) -> Document:
+def _parse_record(record: _Object, where: str, id: str) -> Document:
     text = _get(record, "text", str, where)
     record = _rename_doccano(record)
     meta = record.get("meta")
@@ -109,7 +114,7 @@ def _parse_record(record: dict[str, object], where: str, id: str) -> Document:
     return document
 
 
-def _rename_doccano(record: dict[str, object]) -> dict[str, object]:
+def _rename_doccano(record: _Object) -> _Object:
     """The record with the mentions of doccano and spaCy under Prodigy's key."""
     if record.keys() & {"spans", "cats", "options", "accept"}:
         return record
@@ -121,7 +126,7 @@ def _rename_doccano(record: dict[str, object]) -> dict[str, object]:
     return record
 
 
-def _rename_span(row: object) -> dict[str, object] | None:
+def _rename_span(row: object) -> _Object | None:
     """A mention of doccano or spaCy; None for something else."""
     if isinstance(row, list) and len(row) == 3:
         return dict(zip(("start", "end", "label"), row, strict=True))
@@ -131,7 +136,7 @@ def _rename_span(row: object) -> dict[str, object] | None:
     return None
 
 
-def _refuse_other_keys(record: dict[str, object], document: Document, where: str) -> None:
+def _refuse_other_keys(record: _Object, document: Document, where: str) -> None:
     """Refuse annotations under keys that are not read, and relations without mentions."""
     if record.get("spans") is not None:
         return
@@ -149,7 +154,7 @@ def _get(record: object, key: str, kind: type[Kind] | tuple[type[Kind], ...], wh
     return get_field(record, key, kind, where, _ADVICE)
 
 
-def _get_list(record: dict[str, object], key: str, where: str) -> list[dict[str, object]]:
+def _get_list(record: _Object, key: str, where: str) -> list[_Object]:
     """A field with a list of objects; an empty one if there is none."""
     return [] if record.get(key) is None else _get(record, key, list, where)
 
@@ -158,7 +163,7 @@ def _get_offsets(record: object, where: str) -> Offsets:
     return _get(record, "start", int, where), _get(record, "end", int, where)
 
 
-def _has_spans(record: dict[str, object]) -> bool:
+def _has_spans(record: _Object) -> bool:
     """Whether mentions are annotated."""
     if not _is_shown(record, "spans"):
         return False
@@ -169,8 +174,7 @@ def _has_spans(record: dict[str, object]) -> bool:
     return "_task_hash" in record and bool(record.get("tokens")) and not record.keys() & classes
 
 
-def _parse_spans(record: dict[str, object], text: str, where: str) -> list[tuple[Offsets, Mention]]:
-    """The mentions, each with its offsets in the file."""
+def _parse_spans(record: _Object, text: str, where: str) -> _Spans:
     spans = _get_list(record, "spans", where)
     given = [get_id(span, "id") for span in spans if isinstance(span, dict)]
     are_distinct = len(set(given)) == len(spans) and all(given)
@@ -188,41 +192,31 @@ def _parse_spans(record: dict[str, object], text: str, where: str) -> list[tuple
     return mentions
 
 
-def _parse_relations(
-    record: dict[str, object], spans: list[tuple[Offsets, Mention]], where: str
-) -> list[Relation]:
+def _parse_relations(record: _Object, spans: _Spans, where: str) -> list[Relation]:
+    by_id = {mention.id: mention for _, mention in spans}
     relations = []
     for relation in _get_list(record, "relations", where):
         with leaving_out():
             if isinstance(relation, dict) and "from_id" in relation:  # of doccano
                 label = _get(relation, "type" if "type" in relation else "label", str, where)
-                by_id = {mention.id: mention for _, mention in spans}
                 ids = (get_id(relation, key) for key in ("from_id", "to_id"))
-                head, child = (look_up(by_id, id, where, f"entity {quote(id)}") for id in ids)
+                ends = [look_up(by_id, id, where, f"entity {quote(id)}") for id in ids]
             else:
                 label = _get(relation, "label", str, where)
-                head, child = (
-                    _find_argument(record, relation, end, spans, where) for end in ("head", "child")
-                )
-            relations.append(Relation(label, head.id, child.id))
+                ends = [_find_end(end, relation, record, spans, where) for end in _ENDS]
+            relations.append(Relation(label, *(end.id for end in ends)))
     return relations
 
 
-def _find_argument(
-    record: dict[str, object],
-    relation: dict[str, object],
-    end: str,
-    spans: list[tuple[Offsets, Mention]],
-    where: str,
-) -> Mention:
+def _find_end(end: str, relation: _Object, record: _Object, spans: _Spans, where: str) -> Mention:
+    """The mention at the head or the child of a relation."""
     span = relation.get(f"{end}_span")
     if isinstance(span, dict):
         start, stop = _get_offsets(span, where)
         found = [mention for offsets, mention in spans if offsets == (start, stop)]
         found = [mention for mention in found if mention.label == span.get("label")] or found
     else:
-        number = _get(relation, end, int, where)
-        tokens = _get(record, "tokens", list, where)
+        number, tokens = _get(relation, end, int, where), _get(record, "tokens", list, where)
         if not 0 <= number < len(tokens):
             raise BiomedError(
                 f"{where}: there is no token {quote(number)}; correct the {end} of the relation"
@@ -239,7 +233,7 @@ def _find_argument(
     return found[0]
 
 
-def _parse_cats(record: dict[str, object], where: str) -> dict[str, float] | None:
+def _parse_cats(record: _Object, where: str) -> dict[str, float] | None:
     if record.get("cats") is not None:
         cats = _get(record, "cats", dict, where)
         for label, value in cats.items():
@@ -267,7 +261,7 @@ def _parse_cats(record: dict[str, object], where: str) -> dict[str, float] | Non
     return cats | {str(label): 1.0 for label in accepted}
 
 
-def _parse_tokens(record: dict[str, object], text: str, where: str) -> list[Offsets] | None:
+def _parse_tokens(record: _Object, text: str, where: str) -> list[Offsets] | None:
     if not record.get("tokens"):
         return None
     tokens = []

@@ -8,7 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from ..errors import BiomedError, escape, quote
-from .documents import Document, Mention, Relation, is_covered, list_files
+from .documents import Document, Mention, Relation, is_covered, list_files, look_up
 from .findings import AnnotatedDocument, AnnotatedShard, find_lowest, list_mentions
 from .json_fields import get_covered, get_field, get_id, read_json
 from .registry import Format
@@ -262,20 +262,18 @@ def _find_attributes(results: list[_Result]) -> dict[str, dict[str, str]]:
 
 def _parse_relations(document: Document, results: list[_Result]) -> list[Relation]:
     where = document.source
-    ids = {mention.id for mention in document.mentions or ()}
+    by_id = {mention.id: mention for mention in document.mentions or ()}
+
+    def find(result: _Result, key: str) -> str:
+        id = str(get_field(result, key, (str, int), where))
+        return look_up(by_id, id, where, f"region for a relation with {quote(id)}").id
+
     relations: list[Relation] = []
     for result in results:
         if result.get("type") != "relation":
             continue
         with leaving_out():
-            head, tail = (
-                str(get_field(result, key, (str, int), where)) for key in ("from_id", "to_id")
-            )
-            for id in (head, tail):
-                if id not in ids:
-                    raise BiomedError(
-                        f"{where}: a relation with {quote(id)}, which is not a mention; remove it"
-                    )
+            head, tail = find(result, "from_id"), find(result, "to_id")
             labels = result.get("labels") or ["relation"]
             direction = get_id(result, "direction", "right")
             for label in labels if isinstance(labels, list) else [labels]:

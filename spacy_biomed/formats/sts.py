@@ -89,13 +89,12 @@ def _split_lines(lines: list[str], count: int) -> list[tuple[int, list[str]]]:
     """Split the lines after the first at tabs, or as CSV if some have tabs in quotes."""
     numbered = [(number, line) for number, line in enumerate(lines, start=2) if line.strip()]
     plain = [(number, line.split("\t")) for number, line in numbered]
-    if all(len(fields) == count for _, fields in plain):
-        return plain
     try:
         quoted = [(number, next(csv.reader([line], "excel-tab"))) for number, line in numbered]
     except csv.Error:  # a field of more than 131,072 characters
-        return plain
-    return quoted if all(len(fields) == count for _, fields in quoted) else plain
+        quoted = plain
+    fitting = (one for one in (plain, quoted) if all(len(fields) == count for _, fields in one))
+    return next(fitting, plain)
 
 
 def _read_scores(path: Path, count: int, encoding: str) -> list[str]:

@@ -314,20 +314,19 @@ LABEL_STUDIO = Format(read_label_studio, write_label_studio, has_fields=True)
 def _create_task(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str, object]:
     number, item, doc, found = document
     mentions, relations = list_mentions(doc.text, found)
-    result: list[dict[str, object]] = []
+
+    def mark(name: object, control: str, kind: str, value: dict[str, object]) -> _Result:
+        id = f"{number}-{name}"  # no other of the project may have it
+        return {"id": id, "from_name": control, "to_name": TEXT, "type": kind, "value": value}
+
+    result: list[_Result] = []
     for mention in mentions:
         place = {"start": mention.start, "end": mention.end}
         covered = doc.text[mention.start : mention.end]
-        region = {
-            "id": f"{number}-{mention.number}",  # no other of the project may have it
-            "from_name": LABELS,
-            "to_name": TEXT,
-            "type": "labels",
-            "value": {**place, "text": covered, "labels": [mention.label]},
-            "score": mention.confidence,
-            "meta": mention.attributes,
-        }
-        result.append({name: value for name, value in region.items() if value not in (None, {})})
+        value = {**place, "text": covered, "labels": [mention.label]}
+        others = {"score": mention.confidence, "meta": mention.attributes}
+        region = mark(mention.number, LABELS, "labels", value)
+        result.append(region | {name: one for name, one in others.items() if one not in (None, {})})
     for relation in relations:
         result.append(
             {
@@ -340,15 +339,7 @@ def _create_task(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str
         )
     if shard.layers.cats:
         chosen = [label for label, score in found["cats"].items() if score >= _CHOSEN]
-        result.append(
-            {
-                "id": f"{number}-{CHOICES}",
-                "from_name": CHOICES,
-                "to_name": TEXT,
-                "type": "choices",
-                "value": {"choices": chosen},
-            }
-        )
+        result.append(mark(CHOICES, CHOICES, "choices", {"choices": chosen}))
     prediction: dict[str, object] = {"model_version": shard.pipeline, "result": result}
     lowest = find_lowest(mentions)
     if lowest is not None:

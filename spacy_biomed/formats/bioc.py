@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -223,13 +223,17 @@ def _parse_json(text: str, path: Path) -> list[_Part]:
     """
     advice = "is it a BioC collection?"
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    if len(lines) < 2 or not all(line.startswith("{") for _, line in lines):
-        parsed = parse_json(text, str(path), advice)
+    if len(lines) > 1 and all(line.startswith("{") for _, line in lines):
+        parsed: Any = []
+        for number, line in lines:
+            parsed.append(parse_json(line, f"{path}:{number}", advice, has_lines=False))
+            _add_places(parsed[-1], repeat(f"{path}:{number}"))
     else:
-        parsed = [
-            parse_json(line, f"{path}:{number}", advice, has_lines=False) for number, line in lines
-        ]
-    _add_places(parsed, text, path)
+        parsed = parse_json(text, str(path), advice)
+        if len(lines) > 1:
+            _add_places(parsed, _list_places(text, path))
+        else:
+            _add_places(parsed, repeat(f"{path}:{lines[0][0]}"))
     if isinstance(parsed, list) and parsed and all(isinstance(one, dict) for one in parsed):
         # Services return a list of collections, or of documents.
         parts = [[one] if "passages" in one else _parts(one, "documents") for one in parsed]
@@ -243,18 +247,22 @@ def _parse_json(text: str, path: Path) -> list[_Part]:
     return _parts(parsed, "documents")
 
 
-def _add_places(parsed: Any, text: str, path: Path) -> None:
-    """Store in each object where it begins; objects come in the order of their braces."""
-    lines = _JSON_STRING.sub("", text).split("\n")
-    places = (f"{path}:{n}" for n, line in enumerate(lines, 1) for _ in range(line.count("{")))
+def _list_places(text: str, path: Path) -> Iterator[str]:
+    """Where each object of JSON begins, in the order of their braces."""
+    for number, line in enumerate(_JSON_STRING.sub("", text).split("\n"), start=1):
+        yield from repeat(f"{path}:{number}", line.count("{"))
+
+
+def _add_places(parsed: Any, places: Iterator[str]) -> None:
+    """Store in each object where it begins."""
     waiting = [parsed]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
-            waiting.extend(reversed(value.values()))
             value[_WHERE] = next(places)
-        elif isinstance(value, list):
-            waiting.extend(reversed(value))
+            value = [*value.values()]
+        inner = value if isinstance(value, list) else []
+        waiting += reversed([one for one in inner if isinstance(one, (dict, list))])
 
 
 def _convert_unit(element: Element) -> _Part:

@@ -67,13 +67,12 @@ def get_field(
 
     `kind` is one or more of str, int, list and dict; `where` and `advice` are for the message.
     """
-    kinds = kind if isinstance(kind, tuple) else (kind,)
     value = record.get(key) if isinstance(record, dict) else None
-    if not isinstance(value, kinds) or isinstance(value, bool):
-        found = "none" if value is None else quote(value)
-        names = " or ".join(_NAMES[one] for one in kinds)
-        raise BiomedError(f"{where}: expected {key!r} with {names}, found {found}; {advice}")
-    return value
+    if isinstance(value, kind) and not isinstance(value, bool):
+        return value
+    found = "none" if value is None else quote(value)
+    names = " or ".join(_NAMES[one] for one in (kind if isinstance(kind, tuple) else (kind,)))
+    raise BiomedError(f"{where}: expected {key!r} with {names}, found {found}; {advice}")
 
 
 def get_id(record: Mapping[str, object], key: str, default: str = "") -> str:

@@ -1,5 +1,6 @@
 """JSON lines: read as Prodigy writes them, and written with everything that was found."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from .registry import Format
 from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, leaving_out, locate, note
 
 _Object = dict[str, object]
-# The mentions of a record, each with its offsets in the file.
-_Spans = list[tuple[Offsets, Mention]]
+# The mentions of a record, each with its offsets and its identifier in the file ("" without one).
+_Spans = list[tuple[Offsets, str, Mention]]
 
 _ENDS = ("head", "child")
 _ADVICE = 'write it as {"text": "...", "spans": [{"start": 0, "end": 7, "label": "..."}]}'
@@ -106,7 +107,7 @@ def _parse_record(record: _Object, where: str, id: str) -> Document:
     document.tokens = _parse_tokens(record, text, where)
     if _has_spans(record):
         spans = _parse_spans(record, text, where)
-        document.mentions = [mention for _, mention in spans]
+        document.mentions = [mention for _, _, mention in spans]
         is_asked = record.get("relations") is not None or record.get("_view_id") == "relations"
         if is_asked and _is_shown(record, "relations"):
             document.relations = _parse_relations(record, spans, where)
@@ -182,24 +183,32 @@ def _parse_spans(record: _Object, text: str, where: str) -> _Spans:
     for number, span in enumerate(spans, start=1):
         with leaving_out():
             offsets, label = _get_offsets(span, where), _get(span, "label", str, where)
+            given_id = get_id(span, "id")
             is_named = are_distinct or not record.get("relations")
-            id = get_id(span, "id") if is_named else f"T{number}"
+            id = given_id if is_named else f"T{number}"
             extra = span.get("attributes")
             extra = extra if isinstance(extra, dict) else {}
             attributes = {name: one for name, one in extra.items() if isinstance(one, str)}
             mention = Mention(label, (offsets,), id, attributes)
-            mentions.append((offsets, locate(text, mention, get_covered(span, where), where)))
+            located = locate(text, mention, get_covered(span, where), where)
+            mentions.append((offsets, given_id, located))
     return mentions
 
 
 def _parse_relations(record: _Object, spans: _Spans, where: str) -> list[Relation]:
-    by_id = {mention.id: mention for _, mention in spans}
+    by_id = {id: mention for _, id, mention in spans}
+    counts = Counter(id for _, id, _ in spans)
     relations = []
     for relation in _get_list(record, "relations", where):
         with leaving_out():
             if isinstance(relation, dict) and "from_id" in relation:  # of doccano
                 label = _get(relation, "type" if "type" in relation else "label", str, where)
-                ids = (get_id(relation, key) for key in ("from_id", "to_id"))
+                ids = [get_id(relation, key) for key in ("from_id", "to_id")]
+                for id in ids:
+                    if counts[id] > 1:
+                        raise BiomedError(
+                            f"{where}: several entities have the id {quote(id)}; correct the ids"
+                        )
                 ends = [look_up(by_id, id, where, f"entity {quote(id)}") for id in ids]
             else:
                 label = _get(relation, "label", str, where)
@@ -213,7 +222,7 @@ def _find_end(end: str, relation: _Object, record: _Object, spans: _Spans, where
     span = relation.get(f"{end}_span")
     if isinstance(span, dict):
         start, stop = _get_offsets(span, where)
-        found = [mention for offsets, mention in spans if offsets == (start, stop)]
+        found = [mention for offsets, _, mention in spans if offsets == (start, stop)]
         found = [mention for mention in found if mention.label == span.get("label")] or found
     else:
         number, tokens = _get(relation, end, int, where), _get(record, "tokens", list, where)
@@ -222,7 +231,7 @@ def _find_end(end: str, relation: _Object, record: _Object, spans: _Spans, where
                 f"{where}: there is no token {quote(number)}; correct the {end} of the relation"
             )
         start, stop = _get_offsets(tokens[number], where)
-        found = [mention for (first, last), mention in spans if first <= start and stop <= last]
+        found = [mention for (first, last), _, mention in spans if first <= start and stop <= last]
         # A relation names the last token of its arguments.
         found.sort(key=lambda mention: (mention.end, -mention.start))
     if not found:

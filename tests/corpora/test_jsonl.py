@@ -253,6 +253,23 @@ def test_mentions_and_relations_of_doccano_are_read(tmp_path):
     )
 
 
+def test_a_relation_of_doccano_needs_the_ids_of_its_entities_alone(tmp_path):
+    entities = [
+        {"id": 7, "start_offset": 0, "end_offset": 4, "label": "D"},
+        {"id": 3, "start_offset": 12, "end_offset": 16, "label": "T"},
+        {"start_offset": 5, "end_offset": 10, "label": "S"},
+    ]
+    relations = [{"from_id": 3, "to_id": 7, "type": "treats"}]
+    record = {"text": "Gout hurts. Rest helps.", "entities": entities, "relations": relations}
+    (document,) = read(tmp_path, record)
+    labels = {mention.id: mention.label for mention in document.mentions}
+    (relation,) = document.relations
+    assert (labels[relation.head], labels[relation.tail]) == ("T", "D")
+    entities[2]["id"] = 3
+    with pytest.raises(BiomedError, match=r"part\.jsonl:1: several entities have the id '3'"):
+        read(tmp_path, record)
+
+
 def test_a_relation_of_doccano_without_its_entity_is_named(tmp_path):
     entity = {"id": 7, "start_offset": 0, "end_offset": 4, "label": "D"}
     record = {

@@ -35,7 +35,7 @@ def complete_assertions(documents: Sequence[Document]) -> None:
     """Give mentions the attributes "is_negated" and so on, "true" or "false", where known.
 
     An assertion is annotated for the labels of which some mention, in any part of the corpus, has
-    it. Mentions of these labels without it have "false"; those of other labels stay as they are.
+    it. Mentions of these labels without it have "false"; mentions of other labels do not change.
     """
     mentions = [one for document in documents for one in document.mentions or ()]
     found = [(one, list_said(one.attributes.items())) for one in mentions]

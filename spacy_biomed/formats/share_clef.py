@@ -55,7 +55,7 @@ def read_share_clef(path: Path | str, encoding: str = "utf-8") -> Iterator[Docum
     for name, file in disorders.items():
         if name not in texts:
             raise BiomedError(f"{file}: there is no report {name}.txt; unpack the reports as well")
-    # Texts in folders of files of disorders, without a report that has disorders, are no reports.
+    # A folder with files of disorders, but without a report that has some, has other texts.
     with_disorders = {texts[name].parent for name in disorders}
     among_disorders = {file.parent for file in disorders.values()} - with_disorders
     for name, file in sorted(texts.items()):

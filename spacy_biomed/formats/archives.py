@@ -1,7 +1,10 @@
 """Files in folders and in zip files, also zip files in zip files."""
 
 import io
+import lzma
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +15,17 @@ from ..files.compression import check_ratio
 from .repairs import leaving_out
 
 _ZIP = ".zip"
+# What zipfile raises for damaged content.
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,
+)
 # Levels of zip files within zip files; what programs export has two.
 _DEEPEST = 3
 
@@ -62,7 +76,7 @@ def _list_members(
 ) -> Iterator[PackedFile]:
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
-    except Exception as error:  # zipfile raises many kinds for damaged content
+    except _DAMAGED as error:
         reason = escape(str(error))
         raise BiomedError(f"{path}: no zip file ({reason}); export it again") from None
     # Without folders, which may be named like files.
@@ -73,7 +87,7 @@ def _list_members(
         check_ratio(min(info.compress_size, len(content)), info.file_size, path)
         try:
             return archive.read(info)
-        except Exception:
+        except _DAMAGED:
             raise BiomedError(
                 f"{path}: cannot read {quote(str(member))} in this zip file; export it again"
             ) from None

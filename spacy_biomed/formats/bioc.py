@@ -52,7 +52,8 @@ def read_bioc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     The encoding that an XML file declares takes precedence over `encoding`.
 
     Raises:
-        BiomedError: if a file is not BioC, two documents have one id, or an annotation is wrong.
+        BiomedError: if a file is not BioC, two documents have one id (`is_new`), or an annotation
+            lacks a type, lies beyond its passage or reads differently.
     """
     known: dict[str, int] = {}
     for file in list_files(Path(path), (".xml", ".json")):

@@ -69,8 +69,9 @@ def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     counted with line feeds alone, or with the byte-order mark, they are read accordingly.
 
     Raises:
-        BiomedError: if a line is wrong, an id is used but not defined, or a file lacks its
-            counterpart (a text without mentions has an empty `.ann`).
+        BiomedError: if a line is of another kind, if an id is used but not defined, or if a mention
+            lies beyond the text or reads differently. Also if a file lacks its counterpart (a text
+            without mentions has an empty `.ann`).
     """
     root = Path(path)
     texts = dict.fromkeys(list_files(root, (".txt",)))

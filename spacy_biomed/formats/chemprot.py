@@ -27,7 +27,8 @@ def read_chemprot(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
     negative in the task and left out.
 
     Raises:
-        BiomedError: if a file is missing, or a line is malformed or about something unknown.
+        BiomedError: if a file is missing, a line is malformed, an abstract is given twice or
+            missing, a mention lies beyond the text or reads differently, or an argument is unknown.
     """
     root = Path(path)
     files = [file for file in list_files(root, (".tsv",)) if f"_{ABSTRACTS}" in file.name]

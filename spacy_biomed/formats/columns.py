@@ -76,8 +76,9 @@ def read_columns(
             part, as in `gene_train.tsv`, or else its folder.
 
     Raises:
-        BiomedError: if the scheme or a tag is unknown, a line has fewer than two columns, the
-            scheme does not allow a tag at its place, or only some tags have a label.
+        BiomedError: if the scheme or a tag is unknown, or a line has fewer than two columns. Also
+            if the scheme does not allow a tag after the tag before it, or only some tags have a
+            label.
     """
     if scheme is not None and scheme not in _STARTS:
         raise BiomedError(f"unknown scheme {quote(scheme)}: {list_choices(scheme, _STARTS)}")
@@ -122,10 +123,10 @@ def _read_rows(path: Path, encoding: str) -> list[list[list[Row]]]:
                 _COMMENT.fullmatch(line) or ("\t" not in line and not _TAG.search(line))
             )
             if not is_comment:
+                count = len(sentence)
                 with leaving_out():
                     sentence.append(_parse_row(line, path, number))
-                    continue
-                is_sound = False
+                is_sound = is_sound and len(sentence) > count
             continue
         if sentence and is_sound:
             documents[-1].append(sentence)

@@ -38,7 +38,8 @@ def read_ddi(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     of the 2011 task, with `interaction="true"` and offsets after the last character, are read too.
 
     Raises:
-        BiomedError: if a file is not such XML, or an entity or a pair is wrong.
+        BiomedError: if a file is not such XML, an entity lies beyond its sentence or reads
+            differently, or a pair has an unknown entity.
     """
     for file in list_files(Path(path), (".xml",)):
         with leaving_out():

@@ -153,9 +153,12 @@ def create_pair(
 ) -> Document:
     """Create the document of a pair of texts, with white space around each text removed.
 
+    Args:
+        where: `file:line`, the document's source.
+        may_be_empty: accept a pair with one empty text, as some are published.
+
     Raises:
-        BiomedError: if a text contains the separator of pairs or is empty; with `may_be_empty` one
-            may be, as some are published. The message begins with `where`, the document's source.
+        BiomedError: if a text is empty or contains the separator of pairs.
     """
     first, second = first.strip(), second.strip()
     for name, text in (("first", first), ("second", second)):
@@ -171,10 +174,12 @@ def create_question(
 ) -> Document:
     """Create the document of a question and its context.
 
-    `answers` are at (start, end) in the context; None if they are not annotated.
+    Args:
+        answers: (start, end) of each answer in the context; None if answers are not annotated.
+        where: file and place, for messages.
 
     Raises:
-        BiomedError: if a text contains the separator of pairs. The message begins with `where`.
+        BiomedError: if a text contains the separator of pairs.
     """
     document = _join_texts(id, question, context, where)
     if answers is not None:
@@ -329,8 +334,11 @@ def check_characters(document: Document) -> None:
 def join_fragments(text: str, mention: Mention, where: str) -> Mention:
     """Sort a mention's fragments, and join fragments with only white space between them.
 
+    Args:
+        where: `file:line`, for the message.
+
     Raises:
-        BiomedError: if two fragments overlap. The message begins with `where`, `file:line`.
+        BiomedError: if two fragments overlap.
     """
     joined: list[Offsets] = []
     for start, end in sorted(mention.fragments):
@@ -346,11 +354,15 @@ def join_fragments(text: str, mention: Mention, where: str) -> Mention:
 def check_mention(
     text: str, mention: Mention, covered: str | None, where: str, *, any_case: bool = False
 ) -> None:
-    """Check the offsets of a mention, and that it reads as its file quotes it (`covered`).
+    """Check the offsets of a mention.
+
+    Args:
+        covered: the string that the file gives for the mention; None if the format gives none.
+        where: `file:line`, for the message.
+        any_case: as in `is_covered`.
 
     Raises:
-        BiomedError: if the mention lies beyond the text, is empty, or reads differently (with
-            `any_case`, case aside). The message begins with `where`, `file:line`.
+        BiomedError: if the mention lies beyond the text, is empty, or reads differently.
     """
     for start, end in mention.fragments:
         if not 0 <= start < end:

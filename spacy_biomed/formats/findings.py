@@ -29,18 +29,34 @@ Row = dict[str, Any]
 
 
 class Layers(NamedTuple):
-    """The layers that a pipeline may write beside entities."""
+    """The layers that a pipeline may write beside entities.
 
-    cats: bool  # `doc.cats`
-    relations: bool  # `doc._.relations`
-    answers: bool  # `doc.spans["answer"]`
-    sections: bool = False  # `span._.section`
-    assertions: bool = False  # `span._.is_negated` and the others
-    fields: tuple[str, ...] = ()  # of `ENTITY_FIELDS`, those that entities have
+    Attributes:
+        cats: classes, `doc.cats`.
+        relations: `doc._.relations`.
+        answers: `doc.spans["answer"]`.
+        sections: `span._.section`.
+        assertions: `span._.is_negated` and the others.
+        fields: of `ENTITY_FIELDS`, those that entities have.
+    """
+
+    cats: bool
+    relations: bool
+    answers: bool
+    sections: bool = False
+    assertions: bool = False
+    fields: tuple[str, ...] = ()
 
 
 class AnnotatedDocument(NamedTuple):
-    """A document, by its number and row in the input, and what was found in it (`describe`)."""
+    """A document and what was found in it.
+
+    Attributes:
+        number: its number in the input.
+        item: its row.
+        doc: the document.
+        found: see `describe`.
+    """
 
     number: int
     item: Item

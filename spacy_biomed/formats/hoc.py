@@ -49,8 +49,8 @@ def read_hoc(
             benchmark. Its id is the abstract's, "_s" and its number, from 0.
 
     Raises:
-        BiomedError: if a hallmark is unknown, cells are not as many as sentences, or a file lacks
-            its counterpart.
+        BiomedError: if a hallmark is unknown, the number of cells is not the number of sentences,
+            or a file lacks its counterpart.
     """
     folder = Path(path)
     texts, labels = ({file.name for file in (folder / part).glob("*.txt")} for part in _PARTS)

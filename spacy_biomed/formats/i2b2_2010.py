@@ -51,9 +51,9 @@ def read_i2b2_2010(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
     is a sentence, and words between white space are tokens, as the corpus is published.
 
     Raises:
-        BiomedError: if a line is malformed, or has a place that is not in the text or a concept
-            that reads differently (case aside). If an assertion or a relation has a concept that is
-            not in the `.con` file. If concepts have no text, or two files of a kind one name.
+        BiomedError: if a line is malformed, if a place is not in the text, or if a concept reads
+            differently (case aside). Also if an assertion or relation has a concept that is not in
+            the `.con` file, if concepts have no text, or if two files of a kind have the same name.
     """
     root = Path(path)
     reports = _group_files(root)

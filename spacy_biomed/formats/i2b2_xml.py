@@ -34,7 +34,8 @@ def read_i2b2_2012(
             without a type is left out.
 
     Raises:
-        BiomedError: if a file is not such XML, or a tag or a link is wrong.
+        BiomedError: if a file is not such XML, a tag lacks id, type or offsets, lies beyond the
+            text or reads differently, or a link has an unknown id.
     """
     names = (EVENT, TIME, SECTION_TIME) if temporal else (EVENT,)
     for file in list_files(Path(path), (".xml",)):
@@ -57,7 +58,8 @@ def read_i2b2_2014(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
     name, the category (NAME, LOCATION, ...), is the attribute "category".
 
     Raises:
-        BiomedError: if a file is not such XML, or a tag is wrong.
+        BiomedError: if a file is not such XML, or a tag lacks id, TYPE or offsets, lies beyond the
+            text or reads differently.
     """
     for file in list_files(Path(path), (".xml",)):
         with leaving_out():

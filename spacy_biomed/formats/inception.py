@@ -70,12 +70,16 @@ def read_inception(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
     that links spans by roles becomes a relation for each role. `relations` is a list in every
     document if any has one, otherwise None. Sentences, tokens and other layers are not read.
 
-    The identifier is that of the document in INCEpTION, without the ending of a file name. XML that
-    declares no encoding is read in `encoding`.
+    The identifier is that of the document in INCEpTION, without the ending of a file name.
+
+    Args:
+        path: a file or a folder.
+        encoding: of XML that declares none.
 
     Raises:
         BiomedError: if dkpro-cassis is not installed, a file is not such a CAS or declares XML
-            entities, a document has several annotators and no curation, or an annotation is wrong.
+            entities, a document has several annotators and no curation, or an annotation lies
+            beyond the text.
     """
     _require_cassis(str(path))
     files = list(list_packed_files(Path(path), _SUFFIXES))

@@ -62,7 +62,8 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     - If several lines answer one task (`_task_hash`), the last of them is read.
 
     Raises:
-        BiomedError: if a line is not such an object, or an annotation is wrong.
+        BiomedError: if a line is not such an object, or a span lies beyond the text or reads
+            differently.
     """
     answers: dict[object, list[tuple[_Object, str, str]]] = {}
     for line in read_json_lines(path, (".jsonl",), encoding):

@@ -32,7 +32,6 @@ _CLASSES = ("choices", "taxonomy")
 # A mention, and the string that it covers, if the file has that.
 _Covered = tuple[Mention, str | None]
 
-
 # A result of an annotation: a region, a relation, or a value of a control.
 _Result = dict[str, object]
 
@@ -62,8 +61,9 @@ def read_label_studio(path: Path | str, encoding: str = "utf-8") -> Iterator[Doc
     old versions of Label Studio, they are read accordingly.
 
     Raises:
-        BiomedError: if the file is another export (JSON-MIN), has the address of a text and not the
-            text, a region of anything but plain text, or a wrong annotation.
+        BiomedError: if the file is another export (JSON-MIN), or has the address of a text and not
+            the text. Also if a region marks anything but plain text, if a mention lies beyond the
+            text or reads differently, or if a relation has no mention.
     """
     tasks = [task for file in list_files(Path(path), (".json",)) for task in _read(file, encoding)]
     kinds = {get_id(result, "type") for _, results in tasks for result in results}
@@ -194,7 +194,8 @@ def _parse_region(result: _Result, where: str) -> Iterator[_Covered]:
     # Regions of HTML and of dialogues begin in an element.
     if kind != "labels" or isinstance(value.get("start"), str):
         raise BiomedError(
-            f"{where}: a result of type {quote(kind)} marks no plain text; label <Text> by <Labels>"
+            f"{where}: a result of type {quote(kind)} marks no plain text; label a <Text> with "
+            f"<Labels>"
         )
     start, end = (get_field(value, key, int, where) for key in ("start", "end"))
     covered = get_covered(value, where)

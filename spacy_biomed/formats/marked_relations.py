@@ -35,8 +35,10 @@ def read_marked_relations(
     label: the relation between the arguments.
 
     The arguments are the mentions `T1`, the head, and `T2`, the tail. Their label is the tag's
-    type, or "". Other keys are ignored. Pairs with one of the `negative_labels`, in lower case,
-    have no relation.
+    type, or "". Other keys are ignored.
+
+    Args:
+        negative_labels: labels, in lower case, of pairs without a relation.
 
     Raises:
         BiomedError: if a line is not such an object, or a text does not mark two arguments.
@@ -53,8 +55,11 @@ def read_relation_tsv(
     """Read tab-separated files: a file, or the `.tsv` files of one folder.
 
     A line is index, sentence and label, or sentence and label. A first line with names of columns
-    is skipped. The rest is as in `read_marked_relations`. Each cross-validation fold is a folder;
-    the path determines which fold is read.
+    is skipped. Documents and errors are as in `read_marked_relations`. Each cross-validation fold
+    is a folder; the path determines which fold is read.
+
+    Args:
+        negative_labels: labels, in lower case, of pairs without a relation.
 
     Raises:
         BiomedError: if a line is wrong, or the files are in several folders.

@@ -20,7 +20,8 @@ def read_medrqe(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]
     documents of a file without values. A question may be empty, as in one published pair.
 
     Raises:
-        BiomedError: if a file is not such XML, or a pair lacks a part or a value that others have.
+        BiomedError: if a file is not such XML, a pair lacks a part, a value is unknown, or a pair
+            has no value although others have.
     """
     for file in list_files(Path(path), (".xml",)):
         root = read_xml(file, encoding, "a file of question pairs")

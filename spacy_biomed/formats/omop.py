@@ -14,25 +14,40 @@ from ..files.parquet import pack_table
 from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard, Row
 from .registry import Format
 
-_TYPES = {"_id": "int64", "_date": "date32", "_datetime": "timestamp[us]"}
-
-
-def _add_types(*names: str) -> dict[str, str]:
-    """The types of columns, as their names end; others are strings."""
-    return {name: _TYPES.get(name[name.rfind("_") :], "string") for name in names}
-
-
-NOTE = _add_types(
-    *("note_id", "person_id", "note_date", "note_datetime", "note_type_concept_id"),
-    *("note_class_concept_id", "note_title", "note_text", "encoding_concept_id"),
-    *("language_concept_id", "provider_id", "visit_occurrence_id", "visit_detail_id"),
-    *("note_source_value", "note_event_id", "note_event_field_concept_id"),
-)
-NOTE_NLP = _add_types(
-    *("note_nlp_id", "note_id", "section_concept_id", "snippet", "offset", "lexical_variant"),
-    *("note_nlp_concept_id", "note_nlp_source_concept_id", "nlp_system", "nlp_date"),
-    *("nlp_datetime", "term_exists", "term_temporal", "term_modifiers"),
-)
+NOTE = {
+    "note_id": "int64",
+    "person_id": "int64",
+    "note_date": "date32",
+    "note_datetime": "timestamp[us]",
+    "note_type_concept_id": "int64",
+    "note_class_concept_id": "int64",
+    "note_title": "string",
+    "note_text": "string",
+    "encoding_concept_id": "int64",
+    "language_concept_id": "int64",
+    "provider_id": "int64",
+    "visit_occurrence_id": "int64",
+    "visit_detail_id": "int64",
+    "note_source_value": "string",
+    "note_event_id": "int64",
+    "note_event_field_concept_id": "int64",
+}
+NOTE_NLP = {
+    "note_nlp_id": "int64",
+    "note_id": "int64",
+    "section_concept_id": "int64",
+    "snippet": "string",
+    "offset": "string",
+    "lexical_variant": "string",
+    "note_nlp_concept_id": "int64",
+    "note_nlp_source_concept_id": "int64",
+    "nlp_system": "string",
+    "nlp_date": "date32",
+    "nlp_datetime": "timestamp[us]",
+    "term_exists": "string",
+    "term_temporal": "string",
+    "term_modifiers": "string",
+}
 # Characters of snippets and variants, and of all modifiers.
 _LONGEST, _MODIFIERS = 250, 2000
 # Mentions of a note.

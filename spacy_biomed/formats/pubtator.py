@@ -42,7 +42,8 @@ def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
     file without relation lines.
 
     Raises:
-        BiomedError: if a line is wrong or has another document's id, or two documents have one id.
+        BiomedError: if a line is of another kind or has another document's id, if two documents
+            have one id (`is_new`), or a mention lies beyond the text or reads differently.
     """
     known: dict[str, int] = {}
     for file in list_files(Path(path), SUFFIXES):

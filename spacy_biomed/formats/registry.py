@@ -143,7 +143,8 @@ def read_documents(
         tag_label: label of column files whose tags have none.
 
     Raises:
-        BiomedError: if the format is unknown, or its files are wrong.
+        BiomedError: if the format is unknown, if its reader finds something wrong, or if a text has
+            half of a surrogate pair.
     """
     found = get_format(format)
     if found.read is None:

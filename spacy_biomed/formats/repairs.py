@@ -55,7 +55,11 @@ class Change(NamedTuple):
 
 @dataclass
 class ChangeLog:
-    """The repairs in a corpus, and whether to stop at a flaw that cannot be repaired or skip it."""
+    """The repairs in a corpus.
+
+    Attributes:
+        on_error: whether to stop at a flaw that cannot be repaired, or to skip it.
+    """
 
     on_error: OnError = "stop"
     changes: list[Change] = field(default_factory=list)
@@ -97,7 +101,8 @@ def keeping_log(on_error: OnError) -> Iterator[ChangeLog]:
 def leaving_out() -> Iterator[None]:
     """Leave out what is wrong: the context for reading an annotation, a line or a document.
 
-    A BiomedError that is raised inside is logged if flaws are to be skipped, and raised otherwise.
+    Raises:
+        BiomedError: if it is raised inside and flaws are not to be skipped.
     """
     try:
         yield
@@ -164,10 +169,13 @@ def locate(
     only occurrence within 2, 10 or 40 characters. White space at the edges of fragments is removed,
     since it belongs to no token.
 
-    `covered` is the string that the file gives for the mention; None if it gives none.
+    Args:
+        covered: the string that the file gives for the mention; None if it gives none.
+        where: `file:line`, for messages.
+        any_case: whether to ignore case.
 
     Raises:
-        BiomedError: if there is no such place, or more than one. It begins with `where`.
+        BiomedError: if there is no such place, or more than one.
     """
     if covered is not None and covered.strip() and len(covered) <= _LONGEST:
         if _lies_in(text, mention):

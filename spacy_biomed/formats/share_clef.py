@@ -42,8 +42,8 @@ def read_share_clef(path: Path | str, encoding: str = "utf-8") -> Iterator[Docum
     offsets cannot be checked.
 
     Raises:
-        BiomedError: if no report has a file of disorders, such a file has no report, or a line is
-            malformed, about another report or beyond the text.
+        BiomedError: if no report has a file of disorders, such a file has no report, a line is
+            malformed or about another report, fragments overlap, or a mention lies beyond the text.
     """
     root = Path(path)
     texts, disorders = _sort_files(list_files(root, (".txt", ".xml")), encoding)

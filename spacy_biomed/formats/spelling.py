@@ -12,11 +12,13 @@ from html import unescape
 # The Latin letters and the names of Greek letters, from alpha to omega.
 _GREEK = "αβγδεζηθικλμνξοπρςστυφχψω"
 _LATIN = "abgdezhqiklmnxoprsstufcyw"
+# fmt: off
 _NAMES = (
-    *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"),
-    *("lambda", "mu", "nu", "xi", "omicron", "pi", "rho", "sigma", "sigma", "tau", "upsilon"),
-    *("phi", "chi", "psi", "omega"),
+    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda",
+    "mu", "nu", "xi", "omicron", "pi", "rho", "sigma", "sigma", "tau", "upsilon", "phi", "chi",
+    "psi", "omega",
 )
+# fmt: on
 
 # Signs that Unicode does not decompose.
 _SIGNS = {

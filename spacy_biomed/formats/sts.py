@@ -35,12 +35,16 @@ def read_sts(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 def read_clinical_sts(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     """Read ClinicalSTS: tab-separated files of sentence, sentence and score.
 
-    Files with names of columns are read as in `read_sts`. The scores of a file with two columns are
-    in the file with `.gs.sim.txt` in place of `.txt`, one score per line, as the owners publish
-    their test part.
+    Files with names of columns are read as in `read_sts`.
+
+    Args:
+        path: a file, or a folder whose files are read. The scores of a file with two columns are in
+            the file with `.gs.sim.txt` in place of `.txt`, one score per line, as the owners
+            publish their test part.
 
     Raises:
-        BiomedError: as `read_sts` does, and if the scores are missing, or not as many as the pairs.
+        BiomedError: as `read_sts` does, and if the scores are missing or their number is not that
+            of the pairs.
     """
     for file in list_files(Path(path), SUFFIXES):
         if not file.name.endswith(SCORES_SUFFIX):

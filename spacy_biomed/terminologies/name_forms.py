@@ -79,6 +79,7 @@ def abbreviate(key: str) -> str | None:
 
 
 def hash_key(key: str) -> int:
+    """A stable hash of a key, 32 bits (CRC-32)."""
     return crc32(key.encode("utf8", "surrogatepass"))
 
 

@@ -28,8 +28,10 @@ _UMLS_LANGUAGES = {"en": "ENG", "es": "SPA", "fr": "FRE", "de": "GER", "pt": "PO
 class Term(NamedTuple):
     """A concept of a terminology.
 
-    Its preferred name is the first. The type is such as a semantic type, a semantic tag or a rank;
-    the parent is the id of a broader concept. Both are "" without one.
+    Attributes:
+        names: the preferred name first.
+        type: such as a semantic type, a semantic tag or a rank; "" without one.
+        parent: id of a broader concept; "" without one.
     """
 
     id: str
@@ -65,15 +67,17 @@ class Source(NamedTuple):
 def read_terms(
     path: Path, format: str, language: str | None = None
 ) -> tuple[list[Term], dict[str, str]]:
-    """Read a terminology in one of the `FORMATS`.
+    """Read a terminology.
 
     Args:
         path: the file, which may be compressed (.gz, .xz), or a folder for "rrf", "rf2" and
             "taxonomy".
+        format: one of `FORMATS`.
         language: of the names, for "rrf" and "rf2".
 
     Returns:
-        the concepts, each once, with names that differ; and the version and licence in the file.
+        the concepts, each once, with names that differ; and what the file says of its version and
+        licence.
 
     Raises:
         BiomedError: if the format is unknown, or the file cannot be read or has no concepts.

@@ -33,10 +33,11 @@ _CHUNK = 100_000
 
 
 class Match(NamedTuple):
-    """A name of a terminology, as it writes it, that fits another.
+    """A name of a terminology that fits another.
 
     Attributes:
         concept: its place in the terminology.
+        name: as the terminology writes it.
         form: "normal" if the names are the same but for case, accents and punctuation, "loose" if
             also but for plural and word order, "abbreviated" ("E. coli"), "similar".
         similarity: the cosine of trigrams, from 0 to 1.
@@ -52,8 +53,11 @@ class Match(NamedTuple):
 class Concept(NamedTuple):
     """A concept of a terminology.
 
-    The type is "" and the parent, the place of a broader concept, None without one. The usualness
-    is the logarithm of the number of its narrower concepts and of its names.
+    Attributes:
+        id: as the terminology has it.
+        type: "" without one.
+        parent: the place of a broader concept; None without one.
+        usualness: the logarithm of the number of its narrower concepts and of its names.
     """
 
     id: str
@@ -205,10 +209,15 @@ def build_terminology(
     version: str = "",
     licence: str = "",
 ) -> dict[str, object]:
-    """Read a terminology as it is published (`read_terms`), and write what `Terminology` opens.
+    """Read a terminology as it is published, and write the directory that `Terminology` opens.
 
-    A terminology at the output is replaced. Name, version and licence are for the meta, which is
-    returned; by default they are what the file says.
+    Args:
+        path, format, language: as for `read_terms`.
+        output: directory to write; replaced if a terminology is there.
+        name, version, licence: for the meta; by default what the file says.
+
+    Returns:
+        the meta.
 
     Raises:
         BiomedError: as `read_terms` does, or if the output cannot be written.

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-ROOMS = [
-    "annotations",
-    "bulk",
-    "corpora",
-    "deidentification",
-    "encoders",
-    "evaluation",
-    "files",
-    "formats",
-    "language_models",
-    "models",
-    "notes",
-    "packaging",
-    "pipeline",
-    "serving",
-    "studies",
-    "training",
-]
+PACKAGE = Path(__file__).parents[2] / "spacy_biomed"
+# The rooms that export names.
+ROOMS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.pyi"))
 
 # What `typer` adds to the options of an app that is not a part of another one.
 NOT_OURS = ("* `--install-completion`", "* `--show-completion`")

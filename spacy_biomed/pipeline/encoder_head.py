@@ -182,7 +182,11 @@ class EncoderHead(DescribedHead, BatchLearner):
         sample = [example.predicted for example in islice(examples, _SIZING)]
         output = None if columns is None else self.model.ops.alloc2f(len(sample), columns)
         with sizing(self.model):
-            self.model.initialize(X=sample, Y=output)
+            self.model.initialize(X=self.make_input(sample), Y=output)
+
+    def make_input(self, docs: list[Doc]) -> Any:
+        """What the model reads of documents in which nothing was found yet."""
+        return docs
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Annotate a stream of documents, in the encoder's batches.
@@ -424,6 +428,12 @@ def check_choice(component: str, setting: str, value: str, choices: Iterable[str
         raise BiomedError(
             f"[components.{component}] {setting} = '{value}': {list_choices(value, choices)}"
         )
+
+
+def check_least(component: str, setting: str, value: int, least: int) -> None:
+    """Check a component's setting; raise BiomedError if it is too small."""
+    if value < least:
+        raise BiomedError(f"[components.{component}] {setting} = {value}: use {least} or more")
 
 
 def quote_text(doc: Doc) -> str:

@@ -62,7 +62,6 @@ def find(doc, pairs=(("DRUG", "DISEASE"),), max_distance=100, max_mentions=10):
         doc,
         list(doc.ents),
         pairs=set(pairs),
-        types=["DISEASE", "DRUG"],
         max_distance=max_distance,
         max_mentions=max_mentions,
     )
@@ -299,7 +298,7 @@ def test_the_threshold_is_of_being_related_at_all(trained, corpus):
     ("settings", "message"),
     [
         ({"pairs": [["DRUG"]]}, "write the types of head and tail"),
-        ({"max_mentions": 0}, "1 or more pairs of mentions"),
+        ({"max_mentions": 0}, "max_mentions = 0: use 1 or more"),
         ({"threshold": 2.0}, "use a number from 0 to 1"),
     ],
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from ...annotations.abbreviations import find_abbreviations
@@ -77,11 +78,9 @@ Candidates = dict[str, LinkCandidate]
 
 
 class LinkedDocument(NamedTuple):
-    """A document to learn linking from.
+    """A document to learn linking from: its text, and the text of each mention, in order.
 
-    Attributes:
-        mentions: text of each mention, in order, with the ids of its concepts, of which any is
-            right: none if it has no concept in the terminology, and None if it is not annotated.
+    Any of the ids of a mention is right; none if it has no concept, None if it is not annotated.
     """
 
     text: str
@@ -89,12 +88,7 @@ class LinkedDocument(NamedTuple):
 
 
 class KnownNames:
-    """The names that a training corpus has for concepts.
-
-    Attributes:
-        counts: normalised name, and id, to the number of mentions.
-        names: id to its most frequent mention.
-    """
+    """The names of concepts in training: by name and id their number, by id its usual mention."""
 
     def __init__(self, counts: Mapping[str, Mapping[str, int]], names: Mapping[str, str]):
         self.counts = counts
@@ -123,7 +117,10 @@ class CandidateFinder:
         self.terminology = terminology
         self.known = known
         self._cache: dict[str, Candidates] = {}
-        self._concepts: dict[int, Concept] = {}
+        self._describe: Callable[[int], Concept] = lru_cache(_CACHED)(terminology.describe)
+
+    def __reduce__(self) -> tuple[type[CandidateFinder], tuple[Terminology, KnownNames]]:
+        return CandidateFinder, (self.terminology, self.known)
 
     def find(self, mentions: Sequence[str], document: str) -> dict[str, Candidates]:
         """The candidates of each text of a document's mentions, in their order."""
@@ -289,17 +286,15 @@ class CandidateFinder:
         parent = self._get_parent(one.concept)
         for step in range(_STEPS if one.is_named else 1):
             if parent is not None:
-                self._add_concept(found, parent).set("broader", 1.0 / (step + 1))
+                broader = self._add_id(found, self._describe(parent).id, parent)
+                broader.set("broader", 1.0 / (step + 1))
                 parent = self._get_parent(parent)
 
     def _add(self, found: Candidates, match: Match, text: str) -> LinkCandidate:
-        one = self._add_concept(found, match.concept)
+        one = self._add_id(found, self._describe(match.concept).id, match.concept)
         one.set("same", float(match.name == text))
         one.set("preferred", float(match.is_preferred))
         return one
-
-    def _add_concept(self, found: Candidates, concept: int) -> LinkCandidate:
-        return self._add_id(found, self._describe(concept).id, concept)
 
     def _add_id(self, found: Candidates, id: str, concept: int | None) -> LinkCandidate:
         own = found.get(id)
@@ -311,14 +306,6 @@ class CandidateFinder:
                 own.set("usual", described.usualness)
             own.set("known_concept", min(self.known.of_concepts[id], 20) ** 0.5)
         return own
-
-    def _describe(self, concept: int) -> Concept:
-        described = self._concepts.get(concept)
-        if described is None:
-            if len(self._concepts) >= _CACHED:
-                self._concepts.clear()
-            described = self._concepts[concept] = self.terminology.describe(concept)
-        return described
 
     def _get_parent(self, concept: int | None) -> int | None:
         return None if concept is None else self._describe(concept).parent

@@ -19,7 +19,6 @@ from spacy.training import Example
 from spacy.util import SimpleFrozenDict
 
 from ...annotations.document_keys import NIL, get_user_data, span_key
-from ...annotations.seen_mentions import mentions_of
 from ...errors import BiomedError, list_choices
 from ...files.output_places import MARKER
 from ...terminologies.terminology import Terminology
@@ -27,7 +26,7 @@ from ..checksums import check_component, forget_checksums
 from ..described import Described, ShownScores
 from ..encoder_head import check_share
 from ..factories import register_factory
-from ..mention_layer import gold_spans
+from ..mention_layer import gold_spans, list_mentions
 from .candidates import CandidateFinder, KnownNames, LinkedDocument
 from .ranker import DEFAULT_RANKER, LinkRanker, Ranked, train_linking
 
@@ -122,8 +121,7 @@ class BiomedLinker(Described, Pipe):
 
     def __call__(self, doc: Doc) -> Doc:
         """Set the codes of the entities of a document."""
-        key = self._spans_key
-        spans: list[Span] = list(doc.ents) if key is None else list(doc.spans.get(key, ()))
+        key, spans = self._spans_key, list_mentions(doc, self._spans_key)
         by_terminology: dict[str, list[Span]] = defaultdict(list)
         for span in spans:
             by_terminology[self._choose(span.label_)].append(span)
@@ -283,13 +281,8 @@ def install_link_extensions() -> None:
 
 
 def _get_linked(name: str, span: Span) -> object:
-    return read_linked(span).get(name)
-
-
-def read_linked(span: Span) -> dict[str, Any]:
-    """The values of the four extensions, by their names; empty if nobody looked."""
     key = span_key(_LINKED, span.start_char, span.end_char)
-    return get_user_data(span.doc).get(key, {}).get(span.label_, {})
+    return get_user_data(span.doc).get(key, {}).get(span.label_, {}).get(name)
 
 
 def read_ids(span: Span) -> frozenset[str] | None:
@@ -314,7 +307,7 @@ def score_links(
         if gold is None:
             continue
         ids = {(span.start_char, span.end_char): read_ids(span) for span in gold}
-        spans = mentions_of(example.predicted, spans_key)
+        spans = list_mentions(example.predicted, spans_key)
         codes = {(span.start_char, span.end_char): span.kb_id_ for span in spans if span.kb_id_}
         for place, code in codes.items():
             wanted = ids.get(place, frozenset())

@@ -26,20 +26,16 @@ _LEAST_OF_KIND = 20
 # The id and the probability of each candidate of a mention, the most probable first; what is
 # missing to 1 is the probability of none.
 Ranked = list[tuple[str, float]]
+# The candidates of a mention, and the ids of which any is right.
+Known = tuple[Candidates, frozenset[str]]
 
 
 class Weights(NamedTuple):
-    """The weights of a network with one hidden layer of tanh and a connection past it.
+    """The weights of a network with one hidden layer of tanh and a connection past it."""
 
-    Attributes:
-        linear: (inputs,)
-        inner: (inputs, hidden)
-        outer: (hidden,)
-    """
-
-    linear: Floats1d
-    inner: Floats2d
-    outer: Floats1d
+    linear: Floats1d  # (inputs,)
+    inner: Floats2d  # (inputs, hidden)
+    outer: Floats1d  # (hidden,)
 
     def score(self, inputs: Floats2d) -> Floats1d:
         """(candidates,) scores of (candidates, inputs)."""
@@ -49,11 +45,8 @@ class Weights(NamedTuple):
 class LinkRanker:
     """A softmax over the scores of a mention's candidates and that of none of them, which is 0.
 
-    Attributes:
-        weights: of the network; its inputs are 1, `FEATURES`, and 1 for the candidate's kind.
-        kinds: those of `LinkCandidate.kind` that are inputs.
-        curve: from the probability of the best candidate to the calibrated one; None before
-            training.
+    The network's inputs are 1, `FEATURES`, and 1 for the candidate's kind, if it is in `kinds`. The
+    curve, which only training fits, calibrates the probability of the best candidate.
     """
 
     def __init__(
@@ -132,58 +125,45 @@ def train_linking(
     """Learn names, and fit a ranker and its calibration.
 
     The mentions of a fifth of the documents are described with the names of the others, so that
-    names that were not seen have their weight. The calibration is of networks that were fitted to
-    the others.
-
-    Raises:
-        BiomedError: if no mention has candidates, or SciPy is not installed.
+    names that were not seen have their weight.
     """
-    found: list[Candidates] = []
-    gold: list[frozenset[str]] = []
-    folds: list[int] = []
-    for fold in range(FOLDS):
+    folds: list[list[Known]] = [[] for _ in range(FOLDS)]
+    for fold, own in enumerate(folds):
         others = [one for place, one in enumerate(documents) if place % FOLDS != fold]
         finder = CandidateFinder(terminology, KnownNames.learn(others))
         for document in documents[fold::FOLDS]:
             by_text = finder.find([text for text, _ in document.mentions], document.text)
             for text, ids in document.mentions:
                 if ids is not None and by_text[text]:
-                    found.append(by_text[text])
-                    gold.append(ids)
-                    folds.append(fold)
-    if not found:
+                    own.append((by_text[text], ids))
+    if not any(folds):
         raise BiomedError(
             f"{terminology.path}: no mention of the training documents has an identifier and "
             "resembles a name; check that they have ent.kb_id_, and the labels"
         )
-    ranker = _fit(found, gold)
-    ranker.curve = _fit_curve(found, gold, np.array(folds))
+    ranker = _fit([one for own in folds for one in own])
+    ranker.curve = _fit_curve(folds)
     return KnownNames.learn(documents), ranker
 
 
-def _fit(found: Sequence[Candidates], gold: Sequence[frozenset[str]]) -> LinkRanker:
-    """Fit a ranker to mentions whose concepts are known.
+def _fit(known: Sequence[Known]) -> LinkRanker:
+    """Fit a ranker.
 
     The loss is the negative logarithm of the probability of all right candidates, or of none if no
     candidate is right (McFadden 1974, "Conditional Logit Analysis of Qualitative Choice Behavior",
     for one right candidate).
     """
+    found = [candidates for candidates, _ in known]
     counts = Counter(one.kind for own in found for one in own.values())
     kinds = [kind for kind, count in sorted(counts.items()) if count >= _LEAST_OF_KIND]
     inputs = _describe(found, kinds)
-    is_right = np.array(
-        [id in ids for own, ids in zip(found, gold, strict=True) for id in own], dtype=bool
-    )
+    is_right = np.array([id in ids for own, ids in known for id in own], dtype=bool)
     mention = np.repeat(np.arange(len(found)), list(map(len, found)))
     return LinkRanker(_fit_network(inputs, mention, is_right), kinds)
 
 
 def _fit_network(inputs: Floats2d, mention: Ints1d, is_right: np.ndarray) -> Weights:
-    """Fit a network with L-BFGS.
-
-    `inputs` are (candidates, inputs); `mention`, the place of the mention in order, and `is_right`
-    are (candidates,).
-    """
+    """Fit a network with L-BFGS to (candidates, inputs), and each one's mention and rightness."""
     try:
         from scipy.optimize import minimize
     except ImportError as error:
@@ -216,39 +196,29 @@ def _fit_network(inputs: Floats2d, mention: Ints1d, is_right: np.ndarray) -> Wei
     return split(minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x)
 
 
-def _fit_curve(
-    found: Sequence[Candidates], gold: Sequence[frozenset[str]], folds: Ints1d
-) -> ConfidenceCurve:
+def _fit_curve(folds: Sequence[Sequence[Known]]) -> ConfidenceCurve:
     """Fit the calibration to the mentions of each fold, ranked by networks of the others."""
+    folds = [own for own in folds if own]
+    if len(folds) == 1:
+        return ConfidenceCurve(1.0)
     probabilities, is_right = [], []
-    for fold in np.unique(folds).tolist():
-        own: list[int] = np.flatnonzero(folds == fold).tolist()
-        others: list[int] = np.flatnonzero(folds != fold).tolist()
-        if not others:
-            return ConfidenceCurve(1.0)
-        ranker = _fit([found[one] for one in others], [gold[one] for one in others])
-        for one, ranked in zip(own, ranker.rank([found[one] for one in own]), strict=True):
-            best, probability = ranked[0]
+    for own in folds:
+        ranker = _fit([one for other in folds if other is not own for one in other])
+        ranked = ranker.rank([candidates for candidates, _ in own])
+        for (_, ids), [(best, probability), *_] in zip(own, ranked, strict=True):
             probabilities.append(probability)
-            is_right.append(best in gold[one])
+            is_right.append(best in ids)
     return fit_curve(np.array(probabilities), np.array(is_right), np.ones(len(is_right)))
 
 
 def _describe(found: Sequence[Candidates], kinds: Sequence[str]) -> Floats2d:
     """(candidates, 1 + features + kinds) the inputs of the network."""
-    every = [one for own in found for one in own.values()]
-    inputs = np.zeros((len(every), 1 + len(FEATURES) + len(kinds)))
-    if every:
-        inputs[:, 0] = 1.0
-        rows = [[one.values.get(name, 0.0) for name in FEATURES] for one in every]
-        inputs[:, 1 : 1 + len(FEATURES)] = rows
-    if kinds:
-        places = {kind: 1 + len(FEATURES) + place for place, kind in enumerate(kinds)}
-        for row, one in enumerate(every):
-            place = places.get(one.kind)
-            if place is not None:
-                inputs[row, place] = 1.0
-    return inputs
+    rows = []
+    for one in (candidate for own in found for candidate in own.values()):
+        kind = one.kind
+        values = [one.values.get(name, 0.0) for name in FEATURES]
+        rows.append([1.0, *values, *(float(kind == other) for other in kinds)])
+    return np.array(rows, dtype="float64").reshape(-1, 1 + len(FEATURES) + len(kinds))
 
 
 def _rank_one(ids: list[str], score: Floats1d) -> Ranked:

@@ -46,7 +46,6 @@ def get_argument(span: Span) -> Argument:
 
 
 def get_arguments(relation: SpanRelation, directed: bool) -> tuple[Argument, Argument]:
-    """Get the arguments of a relation, in text order if its direction does not matter."""
     return order_arguments(get_argument(relation.head), get_argument(relation.tail), directed)
 
 
@@ -56,11 +55,8 @@ def order_arguments(head: Argument, tail: Argument, directed: bool) -> tuple[Arg
 
 
 def find_marked(reference: Doc) -> tuple[Argument, Argument] | None:
-    """The arguments that an annotated document marks in its text; None if it marks none.
-
-    In corpora of marked sentences the entities are not annotated. Where they are, the same signs
-    are a part of the text.
-    """
+    """The arguments that an annotated document marks in its text; None if it marks none."""
+    # Where entities are annotated, the same signs are a part of the text.
     if reference.has_annotation("ENT_IOB") or reference.spans:
         return None
     return find_marked_arguments(reference.text)
@@ -108,11 +104,15 @@ def find_candidates(
     left, right = find_near(first, last + 1, max_distance, sentence)
     is_apart = places[right, 0] >= places[left, 1]
     left, right = left[is_apart], right[is_apart]
-    is_head_left, is_head_right = _allowed(ordered, left, right, pairs, directed)
-    heads = np.concatenate([left[is_head_left], right[is_head_right]])
-    tails = np.concatenate([right[is_head_left], left[is_head_right]])
-    order = np.lexsort((tails, heads))
-    heads, tails = heads[order], tails[order]
+    allowed = set(map(tuple, pairs))
+    chosen = []
+    for one, other in zip(left.tolist(), right.tolist(), strict=True):
+        types = ordered[one].label, ordered[other].label
+        if types in allowed:
+            chosen.append((one, other))
+        if types[::-1] in allowed and (directed or types not in allowed):
+            chosen.append((other, one))
+    heads, tails = np.array(sorted(chosen), dtype="int64").reshape(-1, 2).T
     begin, end = np.minimum(first[heads], first[tails]), np.maximum(last[heads], last[tails])
     borders = np.append(sentences, len(starts))
     sentence_begin = borders[np.searchsorted(sentences, begin, side="right") - 1]
@@ -140,10 +140,9 @@ def _find_sentences(doc: Doc, reference: Doc | None, starts: Ints1d) -> Ints1d:
 def find_near(
     first: Ints1d, end: Ints1d, max_distance: int, sentence: Ints1d | None = None
 ) -> tuple[Ints1d, Ints1d]:
-    """Find the pairs of mentions in one sentence with at most `max_distance` tokens between them.
+    """(pairs,) left and right mentions in one sentence, at most `max_distance` tokens apart.
 
-    `first`, `end` and `sentence` are (mentions,), in order. The result is the left and the right
-    mention of each pair, (pairs,) each; they may overlap.
+    `first`, `end` and `sentence` are (mentions,), in order. Mentions of a pair may overlap.
     """
     mention = np.arange(len(first))
     beyond = np.searchsorted(first, end + max_distance, side="right")
@@ -153,26 +152,8 @@ def find_near(
     return np.repeat(mention, counts), ranges(mention + 1, counts)
 
 
-def _allowed(
-    mentions: Sequence[Argument],
-    left: Ints1d,
-    right: Ints1d,
-    pairs: Collection[tuple[str, str]],
-    directed: bool,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Whether the left, and whether the right mention of each pair may be the head: (pairs,)."""
-    allowed = set(map(tuple, pairs))
-    types = [
-        (mentions[one].label, mentions[other].label)
-        for one, other in zip(left.tolist(), right.tolist(), strict=True)
-    ]
-    is_head_left = np.array([pair in allowed for pair in types], dtype=bool)
-    is_head_right = np.array([pair[::-1] in allowed for pair in types], dtype=bool)
-    return is_head_left, is_head_right if directed else is_head_right & ~is_head_left
-
-
 def group_windows(candidates: Sequence[Candidate], most_words: int) -> list[Ints1d]:
-    """The candidates whose windows, of so many tokens, are encoded together, as indices."""
+    """The candidates whose windows are encoded together, as indices."""
     windows = np.flatnonzero([candidate.window is not None for candidate in candidates])
     words = np.array([candidates[i].words for i in windows.tolist()], dtype="int64")
     return [windows[chosen] for chosen in batch_by_length(words, most_words)]
@@ -196,10 +177,9 @@ def find_gold_labels(
 def create_targets(
     gold: Sequence[set[str]], labels: Sequence[str], *, exclusive: bool, name: str
 ) -> Floats2d:
-    """Create the target of each score, (candidates, scores): 1.0 for what is true, else 0.0.
+    """1.0 for what is true, else 0.0, (candidates, scores); exclusive labels end with none.
 
-    If labels are exclusive, the last score is for candidates without a relation. `name` is the
-    component's, for messages.
+    `name` is the component's, for messages.
     """
     targets = np.zeros((len(gold), len(labels) + exclusive), dtype="float32")
     for row, found in enumerate(gold):

@@ -14,7 +14,6 @@ from thinc.types import Floats2d, Ints1d
 
 from ...annotations.marked_arguments import STYLES, Argument, Style
 from ...annotations.relation_layer import SpanRelation, read_relation
-from ...annotations.seen_mentions import mentions_of
 from ...encoders.batching.encoded import EncodedBatch
 from ...encoders.finite import check_scores
 from ...encoders.listener import POOLINGS
@@ -23,13 +22,13 @@ from ..encoder_head import (
     Compared,
     Predictions,
     check_choice,
-    check_share,
     own_arguments,
     skip_batch,
 )
 from ..factories import configure_head, register_factory
 from ..label_scores import LabelScores
 from ..losses import cross_entropy, find_probabilities
+from ..mention_layer import list_mentions
 from .candidates import (
     Candidate,
     create_targets,
@@ -131,14 +130,8 @@ class BiomedRelations(RelationHead):
         scorer: Callable | None = None,
     ):
         super().__init__(**own_arguments(locals()), reads_marks=True)  # until the corpus tells
-        check_share(name, "threshold", threshold)
         check_choice(name, "arguments", arguments, STYLES)
-        self.check_pairs()
-
-    @property
-    def columns(self) -> int:
-        """Scores of a candidate: one for each label, and one for none if labels are exclusive."""
-        return len(self.labels) + self.cfg["exclusive"]
+        self.check_settings()
 
     def predict(self, docs: Iterable[Doc]) -> Predictions:
         """Find the candidates of all documents, and the probabilities of their relations."""
@@ -196,12 +189,6 @@ class BiomedRelations(RelationHead):
         return loss + self._learn_documents(candidates, docs, targets)
 
     def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
-        self._check_arguments()
-        super().prepare(get_examples, found)
-        self.size_model(get_examples(), self.columns)
-
-    def _check_arguments(self) -> None:
-        """Raise BiomedError if the arguments of the pairs cannot be told apart."""
         pairs = {(head, tail) for head, tail in self.cfg["pairs"]}
         both = sorted(pair for pair in pairs if pair[::-1] in pairs)
         if self.cfg["arguments"] == "tags" and self.cfg["directed"] and both:
@@ -210,13 +197,14 @@ class BiomedRelations(RelationHead):
                 f"of {' and '.join(both[0])}, of which each may be either: use 'marks', or set "
                 "directed = false"
             )
+        super().prepare(get_examples, found)
 
     def _candidates(self, place: int, doc: Doc, annotated: Doc) -> list[Candidate]:
         """The candidates of a document, by the mentions and sentences of an annotated one."""
         return find_candidates(
             place,
             doc,
-            [get_argument(span) for span in mentions_of(annotated, self.cfg["spans_key"])],
+            [get_argument(span) for span in list_mentions(annotated, self.cfg["spans_key"])],
             pairs=[(head, tail) for head, tail in self.cfg["pairs"] or ()],
             directed=self.cfg["directed"],
             max_distance=self.cfg["max_distance"],

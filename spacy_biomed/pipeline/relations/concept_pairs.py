@@ -31,7 +31,7 @@ class ConceptPairs:
     """The pairs of concepts of a document that may be related.
 
     Attributes:
-        concepts: (pairs,) the concepts of the head and of the tail of each.
+        concepts: (pairs,) those of the head and of the tail of each.
         closest: (pairs,) the mentions of the two that are closest to each other.
         counts: (pairs,) how many pairs of mentions each has; they follow each other in the next.
         places: three arrays of (mention pairs, 2): the first token, and the one after the last, of
@@ -51,22 +51,15 @@ def find_concept_pairs(
     mentions: Sequence[Span],
     *,
     pairs: Collection[tuple[str, str]],
-    types: Sequence[str],
     max_distance: int,
     max_mentions: int,
 ) -> ConceptPairs:
     """Find the pairs of concepts whose types may be related and that are near enough.
 
-    Their number is linear in the length of the document, as long as the number of mentions in
-    `max_distance` tokens is bounded.
-
-    Args:
-        mentions: of this or of another document with the same text.
-        pairs: types of head and tail. Of types that may be either, as of two concepts of one type,
-            the head is the one that is mentioned first.
-        max_distance: tokens between two mentions that are a pair of mentions.
-        max_mentions: pairs of mentions of a pair of concepts, of which the closest are kept.
+    The mentions are of this or of another document with the same text. The arguments are settings
+    of `BiomedDocumentRelations`.
     """
+    types = sorted({type for pair in pairs for type in pair})
     mentions = sorted(mentions, key=lambda span: (span.start_char, span.end_char))
     text, starts = doc.text, doc.to_array(IDX).astype("int64")
     groups = group_mentions(choose_meant(find_concepts(text, mentions)))
@@ -146,25 +139,23 @@ def _one_hot(classes: Ints1d, count: int) -> Floats2d:
 
 
 def find_concepts(text: str, mentions: Sequence[Span]) -> list[frozenset[Concept]]:
-    """Find the concepts of each mention of a document.
+    """Find the concepts of each mention of a document: the identifiers in `span.kb_id_`.
 
-    They are the identifiers in `span.kb_id_`, from the corpus or from a linker; there may be
-    several with a `,`, `;` or `|` between. A mention without an identifier means what its name
-    says, whatever its case, plural and hyphens; the long form of its name if the text defines it
-    as an abbreviation. Mentions of different types never mean the same.
+    A mention without an identifier means what its name, or the long form that the text defines for
+    it, says, whatever its case, plural and hyphens. Mentions of different types never mean the
+    same.
     """
     long_forms: dict[str, str] = {}
     for found in find_abbreviations(text):
         short = _simplify(text[found.short_start : found.short_end])
         long_forms.setdefault(short, _simplify(text[found.long_start : found.long_end]))
-    return [_concepts_of(mention, long_forms) for mention in mentions]
-
-
-def _concepts_of(mention: Span, long_forms: dict[str, str]) -> frozenset[Concept]:
-    if mention.kb_id_ and mention.kb_id_ != NIL:
-        return frozenset((mention.label_, id) for id in split_ids(mention.kb_id_))
-    name = _simplify(mention.text)
-    return frozenset({(mention.label_, long_forms.get(name, name))})
+    concepts = []
+    for mention in mentions:
+        name = _simplify(mention.text)
+        has_ids = mention.kb_id_ and mention.kb_id_ != NIL
+        own = split_ids(mention.kb_id_) if has_ids else [long_forms.get(name, name)]
+        concepts.append(frozenset((mention.label_, id) for id in own))
+    return concepts
 
 
 def _simplify(name: str) -> str:
@@ -182,10 +173,7 @@ def choose_meant(concepts: Sequence[frozenset[Concept]]) -> list[frozenset[Conce
 
 
 def group_mentions(meant: Sequence[frozenset[Concept]]) -> dict[frozenset[Concept], list[int]]:
-    """The places of mentions that mean the same, in the order of their first mentions.
-
-    A mention for which nothing is meant does not count.
-    """
+    """The places of mentions that mean the same; not of those for which nothing is meant."""
     groups: dict[frozenset[Concept], list[int]] = defaultdict(list)
     for place, found in enumerate(meant):
         if found:

@@ -95,10 +95,7 @@ def compare_concepts(
 
 
 def find_gold(reference: Doc, spans_key: str | None) -> set[ConceptRelation] | None:
-    """The relations of the concepts of an annotated document; None if they are not annotated.
-
-    A mention of several concepts has the relations of those that no mention has for itself.
-    """
+    """The relations of the concepts of an annotated document; None if they are not annotated."""
     relations = reference._.relations
     if relations is None:
         return None
@@ -119,10 +116,7 @@ def create_shares(
     gold: Iterable[ConceptRelation],
     labels: Sequence[str],
 ) -> Floats2d:
-    """What is true of pairs of groups of concepts: (pairs, labels and none), rows that add up to 1.
-
-    Several labels of a pair have equal shares.
-    """
+    """The equal shares of what is true of pairs of groups of concepts: (pairs, labels and none)."""
     targets = np.zeros((len(pairs), len(labels) + 1), dtype="float32")
     labels_of: dict[frozenset[Concept], set[str]] = defaultdict(set)
     for head, tail, label in gold:

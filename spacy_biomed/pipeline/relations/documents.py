@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import islice
 from typing import ClassVar
 
 import numpy as np
@@ -15,10 +14,8 @@ from thinc.types import Floats2d
 
 from ...annotations.relation_layer import SpanRelation
 from ...encoders.batching.ragged import borders
-from ...encoders.listener import sizing
-from ...errors import BiomedError
 from ...models.span_classifiers import MentionPairs
-from ..encoder_head import Compared, Predictions, check_share, own_arguments, skip_batch
+from ..encoder_head import Compared, Predictions, check_least, own_arguments, skip_batch
 from ..factories import configure_head, register_factory
 from ..losses import find_probabilities, mean_cross_entropy
 from ..mention_layer import gold_spans
@@ -88,19 +85,14 @@ class BiomedDocumentRelations(RelationHead):
         scorer: Callable | None = None,
     ):
         super().__init__(**own_arguments(locals()))
-        check_share(name, "threshold", threshold)
-        self.check_pairs()
-        if max_mentions < 1:
-            raise BiomedError(
-                f"[components.{name}] max_mentions = {max_mentions}: use 1 or more pairs of "
-                "mentions"
-            )
+        self.check_settings()
+        check_least(name, "max_mentions", max_mentions, 1)
 
     def predict(self, docs: Iterable[Doc]) -> Predictions:
         """Find the pairs of concepts of all documents, and the probabilities of their relations."""
         docs = list(docs)
         pairs = [self._find_pairs(doc, doc) for doc in docs]
-        scores = np.zeros((0, len(self.labels) + 1), dtype="float32")
+        scores = np.zeros((0, self.columns), dtype="float32")
         if docs:  # a listener reads every document, so that the document releases its encoding
             scores = to_numpy(self.predict_scores(_join(docs, pairs)))
         return Predictions(pairs, find_probabilities(scores, True))
@@ -137,12 +129,8 @@ class BiomedDocumentRelations(RelationHead):
         backprop(d_scores)
         return loss
 
-    def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
-        super().prepare(get_examples, found)
-        sample = [example.predicted for example in islice(get_examples(), 1)]
-        sizes = self.model.ops.alloc2f(1, len(self.labels) + 1)
-        with sizing(self.model):
-            self.model.initialize(X=_join(sample, [self._find_pairs(sample[0], None)]), Y=sizes)
+    def make_input(self, docs: list[Doc]) -> MentionPairs:
+        return _join(docs, [self._find_pairs(doc, None) for doc in docs])
 
     def find_facts(self, examples: Iterable[Example]) -> tuple[set[str], set[tuple[str, str]]]:
         gold = [one for each in examples for one in self._find_gold(each.reference) or ()]
@@ -157,18 +145,13 @@ class BiomedDocumentRelations(RelationHead):
             doc,
             spans or [],
             pairs={(head, tail) for head, tail in self.cfg["pairs"] or ()},
-            types=sorted({type for pair in self.cfg["pairs"] or () for type in pair}),
             max_distance=self.cfg["max_distance"],
             max_mentions=self.cfg["max_mentions"],
         )
 
     def gold(self, examples: Iterable[Example]) -> tuple[list[ConceptPairs], Floats2d]:
-        """The pairs of concepts of each document, and what is true: (pairs, labels and none).
-
-        Raises:
-            BiomedError: if a label is unknown.
-        """
-        found, rows = [], [np.zeros((0, len(self.labels) + 1), dtype="float32")]
+        """The pairs of concepts of each document, and what is true: (pairs, labels and none)."""
+        found, rows = [], [np.zeros((0, self.columns), dtype="float32")]
         for example in examples:
             gold = self._find_gold(example.reference) if len(example.predicted) else None
             annotated = None if gold is None else example.reference

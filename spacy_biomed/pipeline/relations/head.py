@@ -13,7 +13,7 @@ from thinc.types import Floats2d
 from ...annotations.layer_copies import copy_soft_labels
 from ...annotations.relation_layer import RELATIONS
 from ...errors import BiomedError, quote
-from ..encoder_head import LabelHead
+from ..encoder_head import LabelHead, check_least, check_share
 from ..mention_layer import copy_mentions
 
 
@@ -62,17 +62,21 @@ class RelationHead(LabelHead):
         """What is compared in examples, and what is true of it: (compared, scores)."""
         raise NotImplementedError
 
-    def check_pairs(self) -> None:
-        """Raise BiomedError if the settings `pairs` or `max_distance` are not valid."""
-        pairs, max_distance = self.cfg["pairs"], self.cfg["max_distance"]
-        where = f"[components.{self.name}]"
+    def check_settings(self) -> None:
+        """Raise BiomedError if a setting of both components is not valid."""
+        check_share(self.name, "threshold", self.cfg["threshold"])
+        check_least(self.name, "max_distance", self.cfg["max_distance"], 0)
+        pairs = self.cfg["pairs"]
         if any(len(pair) != 2 for pair in pairs or ()):
             raise BiomedError(
-                f"{where} pairs = {pairs}: write the types of head and tail, as "
+                f"[components.{self.name}] pairs = {pairs}: write the types of head and tail, as "
                 '[["CHEMICAL", "GENE"]]'
             )
-        if max_distance < 0:
-            raise BiomedError(f"{where} max_distance = {max_distance}: use 0 or more tokens")
+
+    @property
+    def columns(self) -> int:
+        """Scores of a pair: one for each label, and one for none if labels are exclusive."""
+        return len(self.labels) + self.cfg.get("exclusive", True)
 
     def check_labels(self, used: Iterable[str]) -> None:
         """Raise BiomedError if the component does not know a label of relations."""
@@ -85,6 +89,7 @@ class RelationHead(LabelHead):
             )
 
     def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
+        """Check that some relation is learned, and size the model."""
         targets = (self.gold([example])[1] for example in get_examples())
         is_learned = [one[:, : len(self.labels)].any() for one in targets]
         if found and not any(is_learned):
@@ -94,3 +99,4 @@ class RelationHead(LabelHead):
                 f"'{self.name}' compares: check that they are in {entities}, the types in `pairs`, "
                 f"and max_distance = {self.cfg['max_distance']}"
             )
+        self.size_model(get_examples(), self.columns)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,9 +24,7 @@ from ..annotations.assertions import (
     list_assertions,
     set_assertions,
 )
-from ..annotations.seen_mentions import mentions_of
 from ..encoders.batching.ragged import borders
-from ..encoders.listener import sizing
 from ..errors import BiomedError
 from ..models.span_classifiers import MentionPlaces
 from .encoder_head import (
@@ -36,6 +33,7 @@ from .encoder_head import (
     LabelHead,
     Predictions,
     check_choice,
+    check_least,
     check_share,
     own_arguments,
     quote_text,
@@ -44,6 +42,7 @@ from .encoder_head import (
 from .factories import configure_head, register_factory
 from .label_scores import LabelScores
 from .losses import cross_entropy, find_probabilities
+from .mention_layer import list_mentions
 
 FACTORY = "biomed_assertion"
 
@@ -121,8 +120,7 @@ class BiomedAssertion(CalibratedHead, LabelHead):
     ):
         super().__init__(**own_arguments(locals()), calibration=None)
         check_share(name, "rules_share", rules_share)
-        if window < 0:
-            raise BiomedError(f"[components.{name}] window = {window}: use 0 or more tokens")
+        check_least(name, "window", window, 0)
         install_assertions()
 
     def add_label(self, label: str) -> int:
@@ -190,10 +188,10 @@ class BiomedAssertion(CalibratedHead, LabelHead):
     def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
         for example in get_examples():
             self._gold([example])
-        sample = [example.predicted for example in islice(get_examples(), 1)]
-        with sizing(self.model):
-            sizes = self.model.ops.alloc2f(1, len(self.labels))
-            self.model.initialize(X=self._place(sample, [[]]), Y=sizes)
+        super().prepare(get_examples, found)
+
+    def make_input(self, docs: list[Doc]) -> MentionPlaces:
+        return self._place(docs, [[] for _ in docs])
 
     def find_labels(self, examples: Iterable[Example]) -> list[str]:
         found: set[str] = set()
@@ -204,7 +202,7 @@ class BiomedAssertion(CalibratedHead, LabelHead):
 
     def _find_entities(self, doc: Doc) -> list[Span]:
         labels = self.cfg["entity_labels"]
-        spans = mentions_of(doc, self.cfg["spans_key"])
+        spans = list_mentions(doc, self.cfg["spans_key"])
         return [span for span in spans if labels is None or span.label_ in labels]
 
     def _gold(self, examples: Iterable[Example]) -> tuple[list[list[Span]], Floats2d]:

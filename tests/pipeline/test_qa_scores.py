@@ -7,10 +7,9 @@ import pytest
 
 from spacy_biomed.pipeline.qa.scores import (
     Question,
-    exact_match,
     find_rank,
     normalize_answer,
-    overlap_f1,
+    score_question,
     score_questions,
 )
 
@@ -50,9 +49,8 @@ def test_normalisation_is_squads(text, normalized):
     ],
 )
 def test_exact_match_and_f1_by_hand(answers, gold, exact, f1):
-    question = Question(answers, gold)
-    assert exact_match(question) == exact
-    assert overlap_f1(question) == pytest.approx(f1)
+    scores = score_question(Question(answers, gold))
+    assert (scores["exact"], scores["f1"]) == (exact, pytest.approx(f1))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
-from thinc.types import Floats1d, Floats2d, Ints1d, Ints2d, Ragged
+from thinc.types import Floats2d, Ints2d, Ragged
 
 from ...annotations.document_keys import ANSWER_KEY, UNALIGNED_ANSWERS
 from ...annotations.layer_copies import copy_group
@@ -20,10 +20,10 @@ from ...annotations.pairs import PAIR_KEY, get_pair
 from ...encoders.batching.alignment import token_offsets
 from ...errors import BiomedError
 from ...models.answer_spans import Places, best_spans, find_places, log_softmax, log_sum_exp
-from ..encoder_head import EncoderHead, own_arguments, quote_text, validate_source
+from ..encoder_head import EncoderHead, check_least, own_arguments, quote_text, validate_source
 from ..factories import configure_head, register_factory
 from ..mention_layer import align_spans, install_extensions, set_confidence
-from .scores import collect_questions, fold_answer, gold_answers, score_questions
+from .scores import collect_questions, fold_answer, gold_answers, score_question
 
 FACTORY = "biomed_qa"
 
@@ -111,9 +111,8 @@ class BiomedQA(EncoderHead):
         scorer: Callable | None = None,
     ):
         super().__init__(**own_arguments(locals()))
-        for setting, value in (("max_answer_words", max_answer_words), ("n_best", n_best)):
-            if value < 1:
-                raise BiomedError(f"[components.{name}] {setting} = {value}: use at least 1")
+        check_least(name, "max_answer_words", max_answer_words, 1)
+        check_least(name, "n_best", n_best, 1)
         install_extensions()
 
     @property
@@ -145,18 +144,17 @@ class BiomedQA(EncoderHead):
             first, last, log_probs = best_spans(
                 log_start[places.has_null :], log_end[places.has_null :], words, count
             )
-            starts, ends = places.words[first], places.words[last] + 1
-            kept = _different_texts(doc, starts, ends)[: self.cfg["n_best"]]
-            if len(kept) == self.cfg["n_best"] or len(first) < count:
+            starts, ends = places.words[first].tolist(), (places.words[last] + 1).tolist()
+            found: dict[str, int] = {}
+            for i, (start, end) in enumerate(zip(starts, ends, strict=True)):
+                found.setdefault(fold_answer(doc[start:end].text), i)
+            if len(found) >= self.cfg["n_best"] or len(first) < count:
                 break
             count *= 4
-        kept = kept[log_probs[kept] >= null]
-        return PredictedAnswers(
-            starts[kept],
-            ends[kept],
-            np.exp(log_probs[kept]),
-            float(np.exp(null)) if self.cfg["no_answer"] else None,
-        )
+        kept = [i for i in list(found.values())[: self.cfg["n_best"]] if log_probs[i] >= null]
+        spans = [Span(doc, starts[i], ends[i], label=ANSWER_KEY) for i in kept]
+        no_answer = float(np.exp(null)) if self.cfg["no_answer"] else None
+        return PredictedAnswers(spans, np.exp(log_probs[kept]).tolist(), no_answer)
 
     def set_annotations(
         self, docs: Iterable[Doc], answers: Iterable[PredictedAnswers | None]
@@ -165,22 +163,17 @@ class BiomedQA(EncoderHead):
         for doc, found in zip(docs, answers, strict=True):
             if found is None:
                 continue
-            confidence = found.confidence.tolist()
-            spans = [
-                Span(doc, start, end, label=ANSWER_KEY)
-                for start, end in zip(found.start.tolist(), found.end.tolist(), strict=True)
-            ]
-            for span, probability in zip(spans, confidence, strict=True):
+            for span, probability in zip(found.spans, found.confidence, strict=True):
                 set_confidence(span, probability)
-            doc.spans[ANSWER_KEY] = spans
-            doc.spans[ANSWER_KEY].attrs["scores"] = confidence
+            doc.spans[ANSWER_KEY] = found.spans
+            doc.spans[ANSWER_KEY].attrs["scores"] = found.confidence
             if found.no_answer is not None:
                 doc.spans[ANSWER_KEY].attrs["no_answer"] = found.no_answer
 
     def tally(self, examples: Iterable[Example]) -> list[dict[str, list[float]]]:
         """The scores of each annotated question, by their names."""
-        scored = map(score_questions, ([one] for one in collect_questions(examples)))
-        return [{name: [value or 0.0] for name, value in scores.items()} for scores in scored]
+        scored = map(score_question, collect_questions(examples))
+        return [{name: [value] for name, value in scores.items()} for scores in scored]
 
     def has_annotation(self, example: Example) -> bool:
         return ANSWER_KEY in example.reference.spans
@@ -274,33 +267,20 @@ make_biomed_qa = register_factory(
 
 
 class PredictedAnswers(NamedTuple):
-    """The answers found in one document, the best first.
+    """The answers found in one document and their probabilities, the best first.
 
-    Attributes:
-        start, end: (answers,) token indices, end exclusive.
-        confidence: (answers,) probabilities.
-        no_answer: probability that there is no answer; None if the component always answers.
+    The probability of no answer is None if the component always answers.
     """
 
-    start: Ints1d
-    end: Ints1d
-    confidence: Floats1d
+    spans: list[Span]
+    confidence: list[float]
     no_answer: float | None
 
 
-def _different_texts(doc: Doc, starts: Ints1d, ends: Ints1d) -> Ints1d:
-    """Indices of the spans that are the first with their text."""
-    first: dict[str, int] = {}
-    for i, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        first.setdefault(fold_answer(doc[start:end].text), i)
-    return np.array(list(first.values()), dtype="int64")
-
-
 def gold_places(example: Example, places: Places) -> Ints2d:
-    """The places of a document where its annotated answers start and end, as indices: (2, answers).
+    """(2, answers) the places where annotated answers that fit words start and end, as indices.
 
-    There are none if the document is not annotated, or if none of its answers fits its words. If it
-    is annotated as having no answer, both are its place of no answer.
+    If a document is annotated as having no answer, both are its place of no answer.
     """
     if ANSWER_KEY not in example.reference.spans:
         return np.zeros((2, 0), dtype="int64")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import NamedTuple
@@ -50,26 +50,30 @@ def score_questions(questions: Iterable[Question]) -> dict[str, float | None]:
         there is none (Tsatsaronis et al. 2015, "An overview of the BIOASQ competition", task 1b,
         phase B).
     """
-    questions = list(questions)
-    names = ("exact", "f1", "strict", "lenient", "mrr")
-    if not questions:
-        return dict.fromkeys(names)
-    ranks = [find_rank(question) for question in questions]
-    values = (
-        [exact_match(question) for question in questions],
-        [overlap_f1(question) for question in questions],
-        [float(rank == 1) for rank in ranks],
-        [float(rank is not None) for rank in ranks],
-        [0.0 if rank is None else 1.0 / rank for rank in ranks],
-    )
-    return {name: fmean(of_each) for name, of_each in zip(names, values, strict=True)}
+    scored = [score_question(question) for question in questions]
+    if not scored:
+        return dict.fromkeys(("exact", "f1", "strict", "lenient", "mrr"))
+    return {name: fmean(one[name] for one in scored) for name in scored[0]}
+
+
+def score_question(question: Question) -> dict[str, float]:
+    """The scores of one question; an empty string stands for no answer."""
+    answer = normalize_answer(question.answers[0]) if question.answers else ""
+    gold = list(filter(None, map(normalize_answer, question.gold))) or [""]
+    rank = find_rank(question)
+    return {
+        "exact": float(answer in gold),
+        "f1": max(_words_f1(answer.split(), text.split()) for text in gold),
+        "strict": float(rank == 1),
+        "lenient": float(rank is not None),
+        "mrr": 0.0 if rank is None else 1.0 / rank,
+    }
 
 
 def find_rank(question: Question) -> int | None:
     """The rank of the first correct answer among the first five, from 1; None if there is none.
 
-    Answers are compared in lower case, as in BioBERT's evaluation, and with runs of white space as
-    one space. For a question without an answer, giving none has the rank 1.
+    Case does not count, as in BioBERT's evaluation. No answer to a question without one has rank 1.
     """
     gold = {fold_answer(answer) for answer in question.gold}
     if not gold:
@@ -86,32 +90,8 @@ def fold_answer(text: str) -> str:
 
 
 def normalize_answer(text: str) -> str:
-    """Normalise as SQuAD does: lower case, no ASCII punctuation, no English articles, one space.
-
-    Examples:
-        >>> normalize_answer("The  BRCA1-gene (a marker)")
-        'brca1gene marker'
-    """
+    """Normalise as SQuAD does: lower case, no ASCII punctuation, no English articles, one space."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
-
-
-def exact_match(question: Question) -> float:
-    """1.0 if the first answer, normalised, is one of the annotated answers, else 0.0."""
-    answer, gold = _normalized(question)
-    return float(answer in gold)
-
-
-def overlap_f1(question: Question) -> float:
-    """Word F1 of the first answer, normalised, against the most similar annotated answer."""
-    answer, gold = _normalized(question)
-    return max(_words_f1(answer.split(), text.split()) for text in gold)
-
-
-def _normalized(question: Question) -> tuple[str, list[str]]:
-    """The first answer and all annotated answers; an empty string stands for no answer."""
-    answer = normalize_answer(question.answers[0]) if question.answers else ""
-    gold = [text for text in map(normalize_answer, question.gold) if text]
-    return answer, gold or [""]
 
 
 def _words_f1(answer: list[str], gold: list[str]) -> float:
@@ -154,16 +134,16 @@ def score_answers(examples: Iterable[Example], **cfg: object) -> dict[str, objec
 
 def collect_questions(examples: Iterable[Example]) -> list[Question]:
     """The annotated questions with their ranked answers, as `score_answers` describes."""
-    given: dict[object, dict[str, tuple[str, float]]] = {}
-    gold: dict[object, list[str]] = {}
+    given: dict[object, dict[str, tuple[str, float]]] = defaultdict(dict)
+    gold: dict[object, list[str]] = defaultdict(list)
     for example in examples:
         reference, predicted = example.reference, example.predicted
         if ANSWER_KEY not in reference.spans:
             continue
         id = question_id(reference)
         question = object() if id is None else id
-        gold.setdefault(question, []).extend(gold_answers(reference))
-        totals = given.setdefault(question, {})
+        gold[question] += gold_answers(reference)
+        totals = given[question]
         if ANSWER_KEY not in predicted.spans:
             continue
         answers = predicted.spans[ANSWER_KEY]
@@ -171,9 +151,8 @@ def collect_questions(examples: Iterable[Example]) -> list[Question]:
         for span, score in zip(answers, scores, strict=True):
             text, total = totals.get(fold_answer(span.text), (span.text, 0.0))
             totals[fold_answer(span.text)] = text, total + score
-    return [Question(_rank(given[question]), gold[question]) for question in gold]
-
-
-def _rank(totals: dict[str, tuple[str, float]]) -> list[str]:
-    """The texts of the answers, the most probable first."""
-    return [text for text, _ in sorted(totals.values(), key=lambda answer: -answer[1])]
+    ranked = (sorted(totals.values(), key=lambda one: -one[1]) for totals in given.values())
+    return [
+        Question([text for text, _ in answers], gold[question])
+        for question, answers in zip(given, ranked, strict=True)
+    ]

@@ -224,7 +224,19 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
         super().initialize(get_examples, nlp=nlp, labels=labels)
 
     def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
-        self._check_labels()
+        labels, setting = self.labels, f"initialize.components.{self.name}"
+        is_binary = self.cfg["exclusive"] and len(labels) == 2
+        positive_label = self.cfg["positive_label"]
+        if self.cfg["exclusive"] and len(labels) == 1:
+            raise BiomedError(
+                f"'{self.name}' has only the label '{labels[0]}', but exclusive classes need at "
+                f"least two: give {setting}.labels, or set exclusive = false"
+            )
+        if positive_label is not None and not (is_binary and positive_label in labels):
+            raise BiomedError(
+                f"{setting}.positive_label = '{positive_label}': it has to be one of two labels "
+                f"that exclude each other; '{self.name}' has {', '.join(labels)}"
+            )
         shares = self._find_shares(get_examples())
         super().prepare(get_examples, found)
         output = self.model.maybe_get_ref("output_layer")
@@ -240,26 +252,8 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
             found.update(soft_label_classes(example.reference, self.name))
         return sorted(found)
 
-    def _check_labels(self) -> None:
-        labels, setting = self.labels, f"initialize.components.{self.name}"
-        positive_label = self.cfg["positive_label"]
-        if self.cfg["exclusive"] and len(labels) == 1:
-            raise BiomedError(
-                f"'{self.name}' has only the label '{labels[0]}', but exclusive classes need at "
-                f"least two: give {setting}.labels, or set exclusive = false"
-            )
-        is_binary = self.cfg["exclusive"] and len(labels) == 2
-        if positive_label is not None and not (is_binary and positive_label in labels):
-            raise BiomedError(
-                f"{setting}.positive_label = '{positive_label}': it has to be one of two labels "
-                f"that exclude each other; '{self.name}' has {', '.join(labels)}"
-            )
-
     def _find_shares(self, examples: Iterable[Example]) -> Floats1d:
-        """The share of each label among its annotations: (labels,), above 0 and below 1.
-
-        A document with equal probabilities is added to the examples.
-        """
+        """(labels,) the share of each among its annotations, with a document of equal shares."""
         labels = self.labels
         unknown = 1.0 / len(labels) if self.cfg["exclusive"] else 0.5
         is_mentioned, sums, counts = False, np.zeros(len(labels)), np.zeros(len(labels))
@@ -268,27 +262,15 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
             targets = self._targets(example)
             sums += np.nan_to_num(targets)
             counts += ~np.isnan(targets)
-        if is_mentioned:
-            self._check_known(counts > 0)
-        return (sums + unknown) / (counts + 1)
-
-    def _check_known(self, is_known: np.ndarray) -> None:
-        """Raise BiomedError if the examples do not annotate a label, (labels,)."""
-        labels = self.labels
-        if is_known.all():
-            return
-        if self.cfg["exclusive"]:
+        missing = [label for label, count in zip(labels, counts.tolist(), strict=True) if not count]
+        if is_mentioned and missing:
+            each = "each of " if self.cfg["exclusive"] else ""
             raise BiomedError(
-                f"no document of the training corpus has all labels of '{self.name}' "
-                f"({', '.join(labels)}), as it must if they exclude each other: give it 0.0 for "
-                f"those that do not apply, or give initialize.components.{self.name}.labels"
+                f"no document of the training corpus has a value in doc.cats for {each}the labels "
+                f"{', '.join(missing)} of '{self.name}': give 0.0 to one that does not apply, or "
+                f"take it out of initialize.components.{self.name}.labels"
             )
-        label = labels[int(np.flatnonzero(~is_known)[0])]
-        raise BiomedError(
-            f"no document of the training corpus tells whether '{label}' of '{self.name}' applies: "
-            f"give it 0.0 or 1.0 in doc.cats, or take it out of "
-            f"initialize.components.{self.name}.labels"
-        )
+        return (sums + unknown) / (counts + 1)
 
 
 make_biomed_textcat = register_factory(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from spacy.scorer import Scorer
@@ -29,8 +28,8 @@ def classification_scorer_v1() -> Callable:
 def gold_probabilities(reference: Doc, labels: Iterable[str], exclusive: bool) -> Floats1d:
     """The gold value of each label: (labels,); NaN where it is not annotated.
 
-    Exclusive labels are annotated only if all of them have a value. Their values, which must add up
-    to 1 within `SUM_TOLERANCE`, are scaled to add up to exactly 1.
+    Exclusive labels are annotated only if all have a value. Values that nearly add up to 1 are
+    scaled.
     """
     labels = list(labels)
     values = [reference.cats.get(label, np.nan) for label in labels]
@@ -115,21 +114,11 @@ def score_classes(
     return scores
 
 
-@dataclass(slots=True)
-class _Scored:
-    """The classes of a document, or of a text of several; spaCy's scorer reads the attributes.
+class _Scored(NamedTuple):
+    """The probability of each label, and 0.0 or 1.0 for each annotated one, as spaCy reads them."""
 
-    They are the probability of each label, and 0.0 or 1.0 for each annotated label.
-    """
-
-    predicted: dict[str, float] = field(default_factory=dict)
-    reference: dict[str, float] = field(default_factory=dict)
-
-    def join(self, part: _Scored) -> None:
-        """Add a part of the text: of two values of a label, the larger counts."""
-        for own, added in ((self.predicted, part.predicted), (self.reference, part.reference)):
-            for label, value in added.items():
-                own[label] = max(own.get(label, 0.0), value)
+    predicted: dict[str, float]
+    reference: dict[str, float]
 
 
 def _collect(
@@ -146,17 +135,18 @@ def _collect(
         documents.append(_Scored(predicted, gold))
         text = example.reference.user_data.get(PART_OF)
         name = f"part {len(texts)}" if text is None else f"text {text}"
-        texts.setdefault(name, _Scored()).join(documents[-1])
+        for own, added in zip(texts.setdefault(name, _Scored({}, {})), documents[-1], strict=True):
+            for label, value in added.items():  # of the values in its parts, the largest counts
+                own[label] = max(own.get(label, 0.0), value)
     return documents, list(texts.values())
 
 
 def score_by_example(
     texts: Iterable[_Scored], threshold: float
 ) -> tuple[float | None, float | None, float | None]:
-    """Precision and recall averaged over texts, and the harmonic mean of the averages.
+    """Precision and recall averaged over texts with a gold class, and the averages' harmonic mean.
 
-    Texts without a gold class are left out, and predictions of labels that are not annotated are
-    ignored. All three are None if no text has a gold class.
+    Labels that are not annotated do not count.
     """
     precisions, recalls = [], []
     for text in texts:

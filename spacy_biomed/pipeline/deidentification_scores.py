@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -18,72 +18,48 @@ Gold = tuple[int, int, str]
 
 
 class DeidentificationScores:
-    """Counts of what was replaced and what should have been, over documents.
-
-    Only letters and digits count as characters: a comma that is left tells nothing.
-
-    Attributes:
-        clean: documents in which no character of a gold mention is readable.
-        gold, readable: characters of gold mentions, and those of them that were not replaced.
-        replaced, needless: characters that were replaced, and those of them in no gold mention.
-        found, missed: gold mentions by their label.
-        right, wrong: replacements by their label; a right one shares a character with a gold
-            mention.
-    """
+    """Counts of documents and of letters and digits, and by label of mentions and replacements."""
 
     def __init__(self) -> None:
-        self.documents = self.clean = 0
-        self.gold = self.readable = self.replaced = self.needless = 0
-        self.found, self.missed = Counter[str](), Counter[str]()
-        self.right, self.wrong = Counter[str](), Counter[str]()
+        self.counts = Counter[str]()
+        self.by_label: dict[str, Counter[str]] = defaultdict(Counter)
 
     def add(self, text: str, gold: Iterable[Gold], replacements: Sequence[Replacement]) -> None:
         """Count a document, by its original text and the mentions that identify somebody.
 
-        A replacement may equal what it replaces, as an age below the limit. Such a mention was
-        found, and stays on purpose.
+        A comma that is left tells nothing, so only letters and digits count. What was replaced by
+        itself, as an age below the limit, was found.
         """
         gold = set(gold)
         counts = np.fromiter(map(str.isalnum, text), dtype=bool, count=len(text))
         is_gold = _cover(len(text), gold)
         is_replaced = _cover(len(text), [(one.start, one.end, one.label) for one in replacements])
         left = counts & is_gold & ~is_replaced
-        self.documents += 1
-        self.clean += not left.any()
-        self.gold += int((counts & is_gold).sum())
-        self.readable += int(left.sum())
-        self.replaced += int((counts & is_replaced).sum())
-        self.needless += int((counts & is_replaced & ~is_gold).sum())
+        self.counts.update(
+            documents=1,
+            clean=int(not left.any()),
+            gold=int((counts & is_gold).sum()),
+            readable=int(left.sum()),
+            replaced=int((counts & is_replaced).sum()),
+            needless=int((counts & is_replaced & ~is_gold).sum()),
+        )
         for start, end, label in gold:
-            (self.missed if left[start:end].any() else self.found)[label] += 1
+            self.by_label[label]["missed" if left[start:end].any() else "found"] += 1
         for one in replacements:
             is_right = is_gold[one.start : one.end].any()
-            (self.right if is_right else self.wrong)[one.label] += 1
-
-    def rates(self, label: str | None = None) -> dict[str, float]:
-        """Precision, recall and F1 of a label, or of all; 0 where nothing counts."""
-        counts = (self.found, self.missed, self.right, self.wrong)
-        found, missed, right, wrong = (
-            one.total() if label is None else one[label] for one in counts
-        )
-        precision, recall = _share(right, right + wrong), _share(found, found + missed)
-        total = precision + recall
-        return {"p": precision, "r": recall, "f": 2 * precision * recall / total if total else 0.0}
+            self.by_label[one.label]["right" if is_right else "wrong"] += 1
 
     def scores(self) -> dict[str, Any]:
         """The scores by name; None if there are no documents. See `score_deidentification`."""
-        every = self.rates()
-        labels = {*self.found, *self.missed, *self.right, *self.wrong}
+        counts, every = self.counts, sum(self.by_label.values(), Counter[str]())
         scores: dict[str, object] = {
-            "deid_p": every["p"],
-            "deid_r": every["r"],
-            "deid_f": every["f"],
-            "deid_clean_documents": _share(self.clean, self.documents),
-            "deid_readable_characters": _share(self.readable, self.gold),
-            "deid_needless_characters": _share(self.needless, self.replaced),
-            "deid_per_type": {label: self.rates(label) for label in sorted(labels)},
+            **{f"deid_{letter}": rate for letter, rate in _rates(every).items()},
+            "deid_clean_documents": _share(counts["clean"], counts["documents"]),
+            "deid_readable_characters": _share(counts["readable"], counts["gold"]),
+            "deid_needless_characters": _share(counts["needless"], counts["replaced"]),
+            "deid_per_type": {label: _rates(one) for label, one in sorted(self.by_label.items())},
         }
-        return scores if self.documents else dict.fromkeys(scores)
+        return scores if counts["documents"] else dict.fromkeys(scores)
 
 
 def score_deidentification(
@@ -99,10 +75,7 @@ def score_deidentification(
     labels. This includes gold mentions that do not fit token boundaries. Documents whose mentions
     are not annotated, or that were not de-identified, are not scored.
 
-    Args:
-        examples: with `doc._.deidentified` in the predicted document.
-        is_identifying: whether mentions of a label have to be removed; the others are ignored.
-        spans_key: span group of the gold mentions; None for `doc.ents`.
+    Mentions of labels that are not `is_identifying` are ignored.
 
     Returns:
         the scores by name:
@@ -124,9 +97,8 @@ def score_deidentification(
         deidentified = example.predicted._.deidentified
         if spans is None or deidentified is None:
             continue
-        gold = [*map(locate_span, spans)]
-        gold += get_unaligned(example.reference)
-        gold = [one for one in gold if is_identifying(one[2])]
+        every = [*map(locate_span, spans), *get_unaligned(example.reference)]
+        gold = [one for one in every if is_identifying(one[2])]
         counts.add(example.reference.text, gold, deidentified.replacements)
     return counts.scores()
 
@@ -141,6 +113,14 @@ def _cover(length: int, spans: Iterable[Gold]) -> np.ndarray:
     for start, end, _ in spans:
         is_covered[start:end] = True
     return is_covered
+
+
+def _rates(counts: Counter[str]) -> dict[str, float]:
+    """Precision of replacements, recall of gold mentions, and F1; 0 where nothing counts."""
+    precision = _share(counts["right"], counts["right"] + counts["wrong"])
+    recall = _share(counts["found"], counts["found"] + counts["missed"])
+    total = precision + recall
+    return {"p": precision, "r": recall, "f": 2 * precision * recall / total if total else 0.0}
 
 
 def _share(part: int, whole: int) -> float:

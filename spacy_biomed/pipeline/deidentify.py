@@ -15,14 +15,15 @@ from spacy.util import SimpleFrozenDict
 from ..annotations.deidentified import DEIDENTIFIED, Replacement
 from ..annotations.document_keys import DOCUMENT_ID
 from ..deidentification.document_key import DocumentKey, derive_key
-from ..deidentification.phi_kinds import EXAMPLES, KINDS_OF_LABELS, identifying_labels, merge_kinds
+from ..deidentification.phi_kinds import EXAMPLES, identifying_labels, merge_kinds
 from ..deidentification.plain_text import PlainText
 from ..deidentification.term_lists import LANGUAGES
 from ..errors import BiomedError, list_choices
 from .deidentification_scores import score_deidentification
 from .described import Described, ShownScores
+from .encoder_head import check_least
 from .factories import register_factory
-from .mention_layer import Finders, list_finders
+from .mention_layer import list_finders
 
 if TYPE_CHECKING:
     from ..deidentification.mentions import Mention
@@ -211,7 +212,16 @@ class BiomedDeidentifier(Described, Pipe):
         if not identifying_labels(finders.labels, self.kinds) and not (
             finders.are_silent and identifying_labels(self._own_kinds, self.kinds)
         ):
-            raise BiomedError(self._explain_labels(finders))
+            more = len(finders.labels) - _NAMED_LABELS
+            raise BiomedError(
+                f"[components.{self.name}] what is before it "
+                f"({', '.join(finders.names) or 'nothing'}) finds "
+                f"{', '.join(finders.labels[:_NAMED_LABELS]) or 'no labels that it tells'}"
+                f"{f' and {more} others' if more > 0 else ''}, and so nothing known as personal "
+                f"data (such as {', '.join(EXAMPLES)}): names would stay in the text. Use a "
+                "pipeline that finds them or, if one of its labels means people's names, set "
+                'kinds = {"MY_LABEL": "name"} (on the command line: --kind MY_LABEL=name)'
+            )
         self._checked = self.nlp.pipe_names
 
     def make_key(self, scope: str) -> DocumentKey:
@@ -348,34 +358,17 @@ class BiomedDeidentifier(Described, Pipe):
             )
         return derive_key(secret)
 
-    def _explain_labels(self, finders: Finders) -> str:
-        names, labels, _ = finders
-        found = "no component before it tells what it finds"
-        if labels:
-            found = f"what is before it ({', '.join(names)}) finds "
-            found += ", ".join(labels[:_NAMED_LABELS])
-        if len(labels) > _NAMED_LABELS:
-            found += f" and {len(labels) - _NAMED_LABELS} others"
-        known = len(identifying_labels(KINDS_OF_LABELS, self.kinds)) - len(EXAMPLES)
-        return (
-            f"[components.{self.name}] {found}, and so nothing known as personal data (as "
-            f"{', '.join(EXAMPLES)} and {known} others are), so names would stay in the text: use "
-            "a pipeline that finds them or, if one of its labels means people's names, set "
-            'kinds = {"MY_LABEL": "name"} (on the command line: --kind MY_LABEL=name)'
-        )
-
     def _check_settings(self) -> None:
-        place = f"[components.{self.name}]"
+        check_least(self.name, "age_limit", self._age_limit, 0)
         try:
-            is_empty = not self._tag.format(label="NAME")
-        except (LookupError, ValueError, AttributeError) as error:
+            is_text = bool(self._tag.format(label="NAME"))
+        except (LookupError, ValueError, AttributeError):
+            is_text = False
+        if not is_text:
             raise BiomedError(
-                f'{place} tag = "{self._tag}": only {{label}} can be in braces'
-            ) from error
-        if is_empty:
-            raise BiomedError(f'{place} tag = "": use a text, such as "[{{label}}]"')
-        if self._age_limit < 0:
-            raise BiomedError(f"{place} age_limit = {self._age_limit}: use 0 or more")
+                f'[components.{self.name}] tag = "{self._tag}": use a text in which only {{label}} '
+                'is in braces, such as "[{label}]"'
+            )
 
 
 make_biomed_deidentify = register_factory(

@@ -150,7 +150,7 @@ def test_a_pipeline_that_finds_nothing_writes_nothing(run, tmp_path):
     spacy.blank("es").to_disk(tmp_path / "blank")
     before = sorted(tmp_path.rglob("*"))
     result = run("deidentify", "notes.txt", "out.txt", pipeline=tmp_path / "blank")
-    assert "no component before it tells what it finds" in error_line(result)
+    assert "finds no labels that it tells" in error_line(result)
     assert sorted(tmp_path.rglob("*")) == before
     result = run(
         "deidentify", "notes.txt", "out.txt", "--kind", "WHO=name", pipeline=tmp_path / "blank"

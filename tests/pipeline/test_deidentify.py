@@ -262,7 +262,7 @@ def test_settings_come_back_and_can_be_changed_at_load_time(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"tag": "[{name}]"}, r"tag = \"\[\{name\}\]\": only \{label\} can"),
+        ({"tag": "[{name}]"}, r"tag = \"\[\{name\}\]\": use a text in which only \{label\}"),
         ({"tag": ""}, 'tag = "": use a text'),
         ({"age_limit": -1}, "age_limit = -1: use 0 or more"),
         ({"kinds": {"A": "b"}}, "A = 'b': no such kind"),
@@ -402,7 +402,7 @@ def test_where_a_component_does_not_tell_its_labels_kinds_have_to():
         return nlp
 
     with pytest.raises(
-        BiomedError, match="no component before it tells what it finds, .* --kind MY_LABEL=name"
+        BiomedError, match="finds no labels that it tells, .* --kind MY_LABEL=name"
     ):
         make("finder_without_labels")(NOTE)
     text = deidentified_text(make("finder_without_labels", kinds={"WHO": "name"}), NOTE)
@@ -414,7 +414,7 @@ def test_where_a_component_does_not_tell_its_labels_kinds_have_to():
         if kinds.get("WHO") == "name":
             assert nlp(doc)._.deidentified.text == text
         else:
-            with pytest.raises(BiomedError, match="no component before it tells"):
+            with pytest.raises(BiomedError, match=r"\(nothing\) finds no labels"):
                 nlp(doc)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from operator import attrgetter
-from typing import NamedTuple
 
 from spacy.attrs import ORTH
 from spacy.pipeline import Pipe
@@ -32,23 +30,8 @@ FACTORY = "biomed_consistency"
 SHORTEST_REPEATED = 3
 
 
-class Meaning(NamedTuple):
-    """What a text means in a document: a label, and its probability if that is known."""
-
-    label: str
-    confidence: float | None
-
-    @classmethod
-    def of(cls, span: Span) -> Meaning:
-        return cls(span.label_, get_confidence(span))
-
-    @property
-    def certainty(self) -> float:
-        """The probability; 1 where none is known, as from a ruler."""
-        return 1.0 if self.confidence is None else self.confidence
-
-
-_CERTAINTY = attrgetter("certainty")
+# A label, and its probability if that is known.
+Meaning = tuple[str, float | None]
 
 
 class BiomedConsistency(Described, Pipe):
@@ -105,14 +88,13 @@ class BiomedConsistency(Described, Pipe):
     def __call__(self, doc: Doc) -> Doc:
         """Change the entities of a document."""
         spans = list_mentions(doc, self._spans_key)
-        if not spans:
-            return doc
-        words = _Words(doc)
-        agreed = _agree(spans, words)
-        agreed = _follow(agreed, list(_defined(doc, agreed, words)))
-        agreed = _follow(agreed, list(self._repeated(agreed, words)))
-        if agreed != spans:
-            write_mentions(doc, self._spans_key, sorted(agreed))
+        if spans:
+            words = _Words(doc)
+            agreed = _agree(spans, words)
+            agreed = _follow(agreed, list(_defined(doc, agreed, words)))
+            agreed = _follow(agreed, list(self._repeated(agreed, words)))
+            if agreed != spans:
+                write_mentions(doc, self._spans_key, sorted(agreed))
         return doc
 
     def _repeated(self, spans: list[Span], words: _Words) -> Iterator[Span]:
@@ -123,12 +105,12 @@ class BiomedConsistency(Described, Pipe):
             share = len(own) / len(starts)
             if share == 1.0 or share < self._least_share or len(own[0].text) < SHORTEST_REPEATED:
                 continue
-            best = max(map(Meaning.of, own), key=_CERTAINTY)
-            if best.certainty >= self._least_confidence:
+            best = max(own, key=_certainty)
+            if _certainty(best) >= self._least_confidence:
                 for start in starts:
                     end = start + len(own[0])
                     if covered.isdisjoint(range(start, end)):
-                        yield _label(own[0].doc, start, end, best)
+                        yield _label(best.doc, start, end, _meaning(best))
 
 
 make_biomed_consistency = register_factory(
@@ -139,7 +121,7 @@ make_biomed_consistency = register_factory(
 
 
 class _Words:
-    """The words of a document, to find where a span's words occur again."""
+    """Where the words of spans occur again."""
 
     def __init__(self, doc: Doc):
         self._words: list[int] = doc.to_array(ORTH).tolist()
@@ -157,16 +139,24 @@ class _Words:
     def find(self, span: Span) -> list[int]:
         """The first tokens of all places with the words of a span, the span's own among them."""
         wanted = self._words[span.start : span.end]
-        starts = self._places[wanted[0]]
-        size = len(wanted)
-        if size == 1:
-            return starts
+        starts, size = self._places[wanted[0]], len(wanted)
         return [start for start in starts if self._words[start : start + size] == wanted]
 
 
+def _meaning(span: Span) -> Meaning:
+    return span.label_, get_confidence(span)
+
+
+def _certainty(span: Span) -> float:
+    """The probability; 1 where none is known, as from a ruler."""
+    confidence = get_confidence(span)
+    return 1.0 if confidence is None else confidence
+
+
 def _label(doc: Doc, start: int, end: int, meaning: Meaning) -> Span:
-    span = Span(doc, start, end, label=meaning.label)
-    set_confidence(span, meaning.confidence)
+    label, confidence = meaning
+    span = Span(doc, start, end, label=label)
+    set_confidence(span, confidence)
     return span
 
 
@@ -175,19 +165,15 @@ def _agree(spans: list[Span], words: _Words) -> list[Span]:
     agreed = []
     changes = False
     for own in words.group(spans).values():
-        if len({span.label for span in own}) > 1:
+        by_label: dict[int, list[Span]] = defaultdict(list)
+        for span in own:
+            by_label[span.label].append(span)
+        if len(by_label) > 1:
             changes = True
-            by_label: dict[str, list[Meaning]] = defaultdict(list)
-            for span in own:
-                by_label[span.label_].append(Meaning.of(span))
-            chosen = max(
-                by_label.values(), key=lambda meanings: sum(one.certainty for one in meanings)
-            )
-            best = max(chosen, key=_CERTAINTY)
-            own = [
-                span if span.label_ == best.label else _label(span.doc, span.start, span.end, best)
-                for span in own
-            ]
+            chosen = max(by_label.values(), key=lambda alike: sum(map(_certainty, alike)))
+            best = _meaning(max(chosen, key=_certainty))
+            others = (span for span in own if span.label_ != best[0])
+            own = chosen + [_label(one.doc, one.start, one.end, best) for one in others]
         agreed += own
     return sorted(agreed) if changes else spans
 
@@ -202,13 +188,13 @@ def _defined(doc: Doc, spans: list[Span], words: _Words) -> Iterator[Span]:
         long = by_end.get(found.long_end)
         if long is not None:
             short = doc.char_span(found.short_start, found.short_end)
-            meanings[text[found.short_start : found.short_end]] = (short, Meaning.of(long))
+            meanings[text[found.short_start : found.short_end]] = (short, _meaning(long))
     for span in spans:
         name = abbreviate_binomial(text[span.start_char : span.end_char])
         if name is not None and name not in meanings:
             start = text.find(name)
             short = doc.char_span(start, start + len(name)) if start >= 0 else None
-            meanings[name] = (short, Meaning.of(span))
+            meanings[name] = (short, _meaning(span))
     for short, meaning in meanings.values():
         if short is not None:
             for start in words.find(short):
@@ -217,8 +203,6 @@ def _defined(doc: Doc, spans: list[Span], words: _Words) -> Iterator[Span]:
 
 def _follow(spans: list[Span], added: list[Span]) -> list[Span]:
     """Add mentions in place of those inside them. One that touches a longer mention is left out."""
-    if not added:
-        return spans
     holders: dict[int, list[Span]] = defaultdict(list)  # mentions of a group may overlap
     for span in spans:
         for token in range(span.start, span.end):

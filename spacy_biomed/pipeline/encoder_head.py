@@ -39,15 +39,10 @@ _SAMPLE, _SIZING = 16, 4
 
 
 class Predictions(NamedTuple):
-    """What a head compares in a batch of documents, and its probabilities.
+    """What a head compares in a batch of documents, and its probabilities, in main memory."""
 
-    Attributes:
-        compared: candidates, or for each document its entities or pairs of concepts.
-        probabilities: (all that is compared, scores) in main memory.
-    """
-
-    compared: list[Any]
-    probabilities: Floats2d
+    compared: list[Any]  # candidates, or for each document its entities or pairs of concepts
+    probabilities: Floats2d  # (all that is compared, scores)
 
 
 class EncoderHead(DescribedHead, BatchLearner):
@@ -76,14 +71,9 @@ class EncoderHead(DescribedHead, BatchLearner):
         for example in examples:
             compared = self.compare(example)
             if compared is not None:
-                scores = LabelScores()
-                scores.add(*compared)
-                tallies.append(
-                    {
-                        label: [float(score.tp), float(score.fp), float(score.fn)]
-                        for label, score in scores.by_label.items()
-                    }
-                )
+                by_label = LabelScores.count([compared]).by_label.items()
+                counts = {label: (score.tp, score.fp, score.fn) for label, score in by_label}
+                tallies.append({label: list(map(float, own)) for label, own in counts.items()})
         return tallies
 
     def compare(self, example: Example) -> Compared | None:
@@ -293,24 +283,20 @@ class CalibratedHead(EncoderHead):
     Further training drops them: they are not true of other weights.
     """
 
-    _curves: tuple[dict[str, Any], LabelCurves] | None = None
-
     @property
     def is_calibrated(self) -> bool:
         """Whether probabilities are calibrated, and not the model's own."""
         return self.cfg["calibration"] is not None
 
     def calibrate(self, probability: Floats1d, label: Ints1d) -> Floats1d:
-        """Calibrate probabilities, (predictions,); without calibration, they stay as they are.
+        """Calibrate probabilities, if there are curves, by the places of their labels.
 
-        `label` has the place of each prediction's label among the component's, (predictions,).
+        All are (predictions,).
         """
         fitted = self.cfg["calibration"]
         if fitted is None:
             return probability
-        if self._curves is None or self._curves[0] is not fitted:
-            self._curves = fitted, LabelCurves.from_dict(fitted["curves"])
-        return self._curves[1](probability, label, self.labels)
+        return LabelCurves.from_dict(fitted["curves"])(probability, label, self.labels)
 
     def forget_calibration(self) -> None:
         """Drop what `calibrate` has fitted."""
@@ -356,13 +342,9 @@ class LabelHead(EncoderHead):
         self.prepare(get_examples, found)
 
     def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
-        """Size the model, and check examples now: spaCy would save a pipeline that fails later.
+        """Check that examples, with the labels `found`, teach the labels, and size the model.
 
-        Args:
-            found: the labels of the examples.
-
-        Raises:
-            BiomedError: if the examples cannot teach the labels.
+        An error during training would make spaCy save a partial model.
         """
         self.size_model(get_examples(), len(self.labels))
 
@@ -399,9 +381,9 @@ def _check_weights(head: EncoderHead) -> EncoderHead:
 
 
 def skip_batch(model: Model, docs: list[Doc]) -> bool:
-    """Skip a batch without annotation, if possible: the encoder is told that there is no gradient.
+    """Tell the encoder that a batch without annotation has no gradient.
 
-    It is not if the model also listens to another component, which expects a gradient of zeros.
+    Return False if the model also listens to another component, which expects a gradient of zeros.
     """
     listeners = [node for node in model.walk() if hasattr(node, "upstream_name")]
     if not all(isinstance(listener, EncoderListener) for listener in listeners):
@@ -442,11 +424,7 @@ def quote_text(doc: Doc) -> str:
 
 
 def validate_source(get_examples: Callable[[], Iterable[Example]], method: str) -> None:
-    """Check that the function a component is initialised with returns examples.
-
-    Like spaCy's `validate_get_examples`, which would read the whole corpus once more, but only for
-    the first 16 examples. `method` is the calling method, for the message.
-    """
+    """spaCy's `validate_get_examples`, of the first 16 examples and not of the whole corpus."""
     if callable(get_examples):
         validate_get_examples(lambda: islice(get_examples(), _SAMPLE), method)
     else:

@@ -35,7 +35,7 @@ class LabelScores:
 
     @classmethod
     def count(
-        cls, compared: Iterable[tuple[set, set, Collection] | None], labels: Iterable[str]
+        cls, compared: Iterable[tuple[set, set, Collection] | None], labels: Iterable[str] = ()
     ) -> LabelScores:
         """The counts of documents, each the arguments of `add`; None is left out."""
         scores = cls(labels)

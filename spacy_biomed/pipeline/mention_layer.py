@@ -51,7 +51,7 @@ def _confidence_key(span: Span) -> tuple[str, str, int, int]:
 def keep_confident(doc: Doc, least: float) -> None:
     """Remove entities of a lower confidence from `doc.ents` and span groups, and their relations.
 
-    Entities without a confidence, as of spaCy's own components, stay, and so do pairs and answers.
+    Entities without a confidence stay, and so do pairs and answers.
     """
     install_extensions()
     dropped: set[tuple[int, int, str]] = set()
@@ -67,7 +67,7 @@ def keep_confident(doc: Doc, least: float) -> None:
     if len(kept) < len(doc.ents):
         doc.set_ents(kept)
     for key, group in doc.spans.items():
-        spans = [span for span in group if is_kept(span)] if key not in NO_ENTITIES else list(group)
+        spans = [span for span in group if key in NO_ENTITIES or is_kept(span)]
         if len(spans) < len(group):
             attrs = dict(group.attrs)
             if "scores" in attrs:
@@ -125,17 +125,11 @@ def find_missing(reference: Doc) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class GoldLayer:
-    """The gold mentions of a layer, and what they say of a prediction.
-
-    Attributes:
-        mentions: first character, end (exclusive) and label of each.
-        scope: the labels that are annotated, and the uncertain regions.
-        missing: the regions without annotation, in characters.
-    """
+    """The gold mentions of a layer, and what they say of a prediction; all in characters."""
 
     mentions: set[tuple[int, int, str]]
     scope: AnnotationScope
-    missing: list[tuple[int, int]]
+    missing: list[tuple[int, int]]  # the regions without annotation
 
     @classmethod
     def read(cls, reference: Doc, spans_key: str | None) -> GoldLayer | None:
@@ -157,10 +151,9 @@ class GoldLayer:
 
 
 def copy_mentions(source: Doc, target: Doc, spans_key: str | None, *, is_partial: bool) -> bool:
-    """Copy mentions and their scope; to an absent span group from `doc.ents`.
+    """Copy mentions and their scope, to an absent span group from `doc.ents`, if there are any.
 
-    With `is_partial`, so is a partly annotated `doc.ents`, though a group cannot mark tokens as not
-    annotated. Return whether there was a layer to copy.
+    With `is_partial`, so is a partly annotated `doc.ents`, though a group marks no tokens as such.
     """
     if spans_key is not None and spans_key in source.spans:
         copy_group(source, spans_key, target)
@@ -180,11 +173,9 @@ def copy_mentions(source: Doc, target: Doc, spans_key: str | None, *, is_partial
 def align_spans(
     spans: Sequence[Span], starts: Ints1d, ends: Ints1d
 ) -> tuple[Ints1d, Ints1d, np.ndarray]:
-    """Find the tokens of spans of another document with the same text, by the tokens' characters.
+    """(spans,) each: first and last token, and whether a span begins and ends with them.
 
-    Returns:
-        the first and the last token of each span, and whether the span begins and ends with them:
-        (spans,) each. The tokens of other spans are meaningless.
+    The spans are of a document with the same text; `starts` and `ends` are the tokens' characters.
     """
     span_starts = np.array([span.start_char for span in spans], dtype="int64")
     span_ends = np.array([span.end_char for span in spans], dtype="int64")
@@ -195,13 +186,9 @@ def align_spans(
 
 
 class Finders(NamedTuple):
-    """The components that write mentions to a layer.
+    """The components that may write mentions to a layer, and the labels that they declare.
 
-    Attributes:
-        names: names of the components that write to it, or may do so.
-        labels: the labels that they declare, without repetition.
-        are_silent: whether a component does not declare its labels, or there is no component, so
-            that the mentions have another source.
+    They are silent if one declares none, or if the mentions have another source.
     """
 
     names: list[str]
@@ -212,10 +199,7 @@ class Finders(NamedTuple):
 def list_finders(
     nlp: Language, before: object, spans_key: str | None, *, without: str = ""
 ) -> Finders:
-    """The components of a pipeline before `before` that write to a layer of mentions.
-
-    Components of the factory `without` do not count. Without a spans key, the layer is `doc.ents`.
-    """
+    """The components before `before`, not of the factory `without`, that write to a layer."""
     names, labels, are_silent = [], {}, False
     for name, component in nlp.pipeline:
         if component is before:

@@ -16,7 +16,7 @@ from ..deidentification.phi_kinds import merge_kinds
 from ..errors import BiomedError
 from .described import Described
 from .factories import register_factory
-from .mention_layer import CONFIDENCE, install_extensions, list_finders
+from .mention_layer import install_extensions, list_finders, write_mentions
 from .notes import choose_language
 
 FACTORY = "biomed_phi_patterns"
@@ -93,8 +93,6 @@ class PhiPatterns(Described, Pipe):
         self._patterns = list(PATTERNS if patterns is None else patterns)
         self._given = dict(labels)
         self._kinds = merge_kinds(name, kinds)
-        # The components of the pipeline for which the labels were chosen, and the labels.
-        self._chosen: tuple[list[str], dict[str, str]] | None = None
 
     def __call__(self, doc: Doc) -> Doc:
         """Add the spans to the layer of mentions."""
@@ -112,14 +110,8 @@ class PhiPatterns(Described, Pipe):
             united = filter_spans(self._unite(doc, doc.ents, found))
             doc.set_ents(united, default="outside" if has_layer else "missing")
         elif self._spans_key in doc.spans:
-            group = doc.spans[self._spans_key]
-            scores = {_place(span): span._.get(CONFIDENCE) for span in group}
-            united = self._unite(doc, group, found)
-            doc.spans[self._spans_key] = united
-            if "scores" in group.attrs:
-                doc.spans[self._spans_key].attrs["scores"] = [
-                    scores.get(_place(one)) for one in united
-                ]
+            united = self._unite(doc, doc.spans[self._spans_key], found)
+            write_mentions(doc, self._spans_key, united)
         return doc
 
     @property
@@ -131,15 +123,9 @@ class PhiPatterns(Described, Pipe):
     def _labels(self) -> dict[str, str]:
         from ..deidentification.pattern_matches import choose_labels
 
-        names = [] if self.nlp is None else self.nlp.pipe_names
-        if self._chosen is None or self._chosen[0] != names:
-            declared = (
-                () if self.nlp is None else list_finders(self.nlp, self, self._spans_key).labels
-            )
-            labels = choose_labels(declared, self._given)
-            used = {name: label for name, label in labels.items() if name in self._patterns}
-            self._chosen = (names, used)
-        return self._chosen[1]
+        declared = () if self.nlp is None else list_finders(self.nlp, self, self._spans_key).labels
+        labels = choose_labels(declared, self._given)
+        return {name: label for name, label in labels.items() if name in self._patterns}
 
     def _unite(self, doc: Doc, mentions: Iterable[Span], found: list[Span]) -> list[Span]:
         """The mentions and the found spans together; see the class."""
@@ -165,17 +151,13 @@ class PhiPatterns(Described, Pipe):
 
     def _has(self, mention: Span, span: Span) -> bool:
         """Whether a span lies within a mention, and the mention's label says more of it."""
-        if _place(mention)[:2] == _place(span)[:2]:
+        if (mention.start, mention.end) == (span.start, span.end):
             kind, other = self._kinds.get(mention.label_), self._kinds.get(span.label_)
             return not (kind == "other" or (other == "date" and kind in ("id", "phone", "age")))
         return mention.start <= span.start and span.end <= mention.end
 
 
 _START = attrgetter("start")
-
-
-def _place(span: Span) -> tuple[int, int, int]:
-    return span.start, span.end, span.label
 
 
 make_biomed_phi_patterns = register_factory(FACTORY, PhiPatterns, assigns=["doc.ents", "doc.spans"])

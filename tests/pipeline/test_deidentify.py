@@ -401,9 +401,7 @@ def test_where_a_component_does_not_tell_its_labels_kinds_have_to():
         nlp.add_pipe(DEIDENTIFY, config=settings)
         return nlp
 
-    with pytest.raises(
-        BiomedError, match="finds no labels that it tells, .* --kind MY_LABEL=name"
-    ):
+    with pytest.raises(BiomedError, match="finds no labels that it tells, .* --kind MY_LABEL=name"):
         make("finder_without_labels")(NOTE)
     text = deidentified_text(make("finder_without_labels", kinds={"WHO": "name"}), NOTE)
     assert text == "[WHO] tomó aspirina."

@@ -216,42 +216,20 @@ class BiomedNER(CalibratedHead, LabelHead):
         """
         is_read = log_probs.any(axis=1)
         if not is_read.all():
-            return self._decode_read(log_probs, is_space, lengths, is_read)
+            return _decode_read(self.decode, log_probs, is_space, lengths, is_read)
         scheme = self.tag_scheme
         if self.cfg["decoding"] == "argmax":
             tags = np.where(is_space, 0, log_probs.argmax(axis=1))
         else:
             log_probs[np.ix_(is_space, scheme.is_edge)] = -np.inf  # as in spaCy's `ner`
             tags = scheme.viterbi(log_probs, lengths)
-            if self.cfg["recall_offsets"]:
-                tags = scheme.find_more(log_probs, lengths, tags, self.label_offsets())
+            if offsets := self.cfg["recall_offsets"]:  # `calibrate` fits them: `target_recall`
+                of_labels = np.array([offsets.get(label, 0.0) for label in scheme.labels])
+                tags = scheme.find_more(log_probs, lengths, tags, of_labels)
         spans = scheme.decode(tags, lengths)
         chosen = log_probs[np.arange(len(tags)), tags]
         total = np.concatenate([[0.0], np.cumsum(chosen, dtype="float64")])
         return spans, np.exp(total[spans.end] - total[spans.start])
-
-    def _decode_read(
-        self, log_probs: Floats2d, is_space: np.ndarray, lengths: Ints1d, is_read: np.ndarray
-    ) -> tuple[Spans, Floats1d]:
-        """Decode only the tokens with scores; entities reach across the others."""
-        read = np.flatnonzero(is_read)
-        doc = np.repeat(np.arange(len(lengths)), lengths)
-        counts = np.bincount(doc[read], minlength=len(lengths))
-        spans, probability = self.decode(log_probs[read], is_space[read], counts)
-        ends = read + 1
-        rests = np.flatnonzero(~is_read & ~is_space)
-        owners = np.searchsorted(read, rests) - 1
-        same = (owners >= 0) & (doc[read[owners]] == doc[rests]) if len(read) else owners >= 0
-        ends[owners[same]] = rests[same] + 1  # the last of several stays
-        return Spans(read[spans.start], ends[spans.end - 1], spans.label), probability
-
-    def label_offsets(self) -> Floats1d:
-        """(labels,) what is added to the log odds of each label's entities, to find more of them.
-
-        `calibrate` fits these for the setting `target_recall`.
-        """
-        offsets = self.cfg["recall_offsets"]
-        return np.array([offsets.get(label, 0.0) for label in self.cfg["labels"]], dtype="float32")
 
     def forget_calibration(self) -> None:
         self.cfg["recall_offsets"] = {}
@@ -398,6 +376,26 @@ class PredictedMentions(NamedTuple):
     spans: Spans
     probability: Floats1d
     confidence: Floats1d
+
+
+def _decode_read(
+    decode: Callable[[Floats2d, np.ndarray, Ints1d], tuple[Spans, Floats1d]],
+    log_probs: Floats2d,
+    is_space: np.ndarray,
+    lengths: Ints1d,
+    is_read: np.ndarray,
+) -> tuple[Spans, Floats1d]:
+    """Decode only the tokens with scores; entities reach across the others."""
+    read = np.flatnonzero(is_read)
+    doc = np.repeat(np.arange(len(lengths)), lengths)
+    counts = np.bincount(doc[read], minlength=len(lengths))
+    spans, probability = decode(log_probs[read], is_space[read], counts)
+    ends = read + 1
+    rests = np.flatnonzero(~is_read & ~is_space)
+    owners = np.searchsorted(read, rests) - 1
+    same = (owners >= 0) & (doc[read[owners]] == doc[rests]) if len(read) else owners >= 0
+    ends[owners[same]] = rests[same] + 1  # the last of several stays
+    return Spans(read[spans.start], ends[spans.end - 1], spans.label), probability
 
 
 def split_mentions(

@@ -236,7 +236,7 @@ def train(
     """
     from ..pipeline.pipeline_loading import import_code
     from ..settings.config_errors import explaining_config_errors
-    from ..settings.unchecked_settings import check_settings, check_values, find_unknown
+    from ..settings.unchecked_settings import check_overrides, check_settings, check_values
     from ..training.config import check_sections, read_config
 
     overrides = parse_overrides(context)
@@ -249,8 +249,7 @@ def train(
     given = read_config(config)
     log = None if html is None else _prepare_report(config, given, overrides, output, html)
     check_settings(given, config)
-    if unknown := find_unknown(overrides, given, str(config)):
-        raise BiomedError(f"--{unknown[0]}: {unknown[1]}")
+    check_overrides(overrides, given, config)
     with explaining_interruption(), explaining_config_errors(config):
         settings = read_config(config, overrides)
         check_sections(config, settings, ("nlp", "components", "training"))

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from configparser import InterpolationError
+from configparser import Error as ConfigParserError
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -12,8 +12,8 @@ from thinc.api import ConfigValidationError
 
 from ..errors import BiomedError, escape, suggest
 from .config_lines import (
-    find_line_number,
-    find_missing_variable,
+    begin_message,
+    explain_syntax,
     find_unknown_name,
     locate,
     locate_mentioned,
@@ -21,10 +21,9 @@ from .config_lines import (
     suggest_extra,
 )
 
-# What there is instead of a name that spaCy does not find, in its message.
 _OF_CONFIGS = (
     ConfigValidationError,
-    InterpolationError,
+    ConfigParserError,
     RegistryError,
     ValueError,
     ImportError,
@@ -45,59 +44,47 @@ _MESSAGES = (
         'its name, or "*", as the upstream of each head',
     ),
 )
+# What there is instead of a name that spaCy does not find, in its message.
 _AVAILABLE = re.compile(r"Available (?:names|factories|components): (.*)")
 
 
 @contextmanager
 def explaining_config_errors(path: Path) -> Iterator[None]:
     """Raise spaCy's errors about a config, and about what it names, with the line of the config."""
+    text = path.read_text(encoding="utf8")
     try:
         yield
     except BiomedError as error:
-        text = _read(path) or ""
         line = locate_mentioned(text, str(error))
         if line is None or str(error).startswith(f"{path}:"):
             raise
         raise BiomedError(f"{path}:{line}: {error}") from error
     except _OF_CONFIGS as error:
-        explained = explain_config_error(path, error)
+        explained = explain_config_error(path, text, error)
         if explained is None:
             raise
         raise BiomedError(explained) from error
 
 
-def explain_config_error(path: Path, error: Exception) -> str | None:
+def explain_config_error(path: Path, text: str, error: Exception) -> str | None:
     """Say in one line what spaCy finds wrong with a config; None if it is about other things."""
-    text = _read(path)
-    if text is None:
-        return None
-    explained = (
-        _explain_interpolation(text, error)
-        or _explain_validation(text, error)
-        or _explain_unknown_name(text, error)
-        or _explain_by_message(text, error)
-    )
-    if explained is None:
-        return None
-    line, problem = explained
-    return f"{path}:{line}: {problem}" if line else f"{path}: {problem}"
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf8")
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def _explain_unknown_name(text: str, error: Exception) -> tuple[int | None, str] | None:
-    if not isinstance(error, RegistryError | ValueError):
-        return None
     message = str(error)
-    unknown = find_unknown_name(message)
-    if unknown is None:
-        return None
-    name, kind = unknown
+    if isinstance(error, ConfigValidationError) and error.errors:
+        line, problem = _explain_validation(text, error)
+    elif isinstance(error, ConfigValidationError | ConfigParserError):
+        line, problem = explain_syntax(text, error)
+    elif unknown := find_unknown_name(message):
+        line, problem = _explain_unknown_name(text, message, *unknown)
+    else:
+        known = ((setting, why) for begin, setting, why in _MESSAGES if re.search(begin, message))
+        setting, why = next(known, ("", ""))
+        if not setting:
+            return None
+        line, problem = locate(text, setting), f"{setting}: {why}"
+    return f"{begin_message(path, line)}{problem}"
+
+
+def _explain_unknown_name(text: str, message: str, name: str, kind: str) -> tuple[int | None, str]:
     found = _AVAILABLE.search(message)
     known = found.group(1).split(", ") if found else []
     if kind == "factories":  # spaCy lists only those that it has loaded
@@ -110,49 +97,19 @@ def _explain_unknown_name(text: str, error: Exception) -> tuple[int | None, str]
     return locate_string(text, name), f"'{name}' is not among the {kind}; {advice}"
 
 
-def _explain_by_message(text: str, error: Exception) -> tuple[int | None, str] | None:
-    for pattern, setting, problem in _MESSAGES:
-        if re.search(pattern, str(error)):
-            section, _, key = setting.rpartition(".")
-            return locate(text, setting), f"[{section}] {key}: {problem}"
-    return None
-
-
-def _explain_validation(text: str, error: Exception) -> tuple[int | None, str] | None:
-    if not isinstance(error, ConfigValidationError):
-        return None
-    if not error.errors:
-        description = " ".join(f"{error.desc or error.title}".split())
-        number, description = find_line_number(description), escape(description, 160)
-        return number, f"{description}; correct this line" if number else description
+def _explain_validation(text: str, error: ConfigValidationError) -> tuple[int | None, str]:
     first = next(iter(error.errors))
     path = [*(error.parent or "").split("."), *map(str, first.get("loc", ()))]
-    *sections, key = [part for part in path if part] or [""]
-    section = ".".join(sections)
-    problem = _plain(str(first.get("msg", "")))
+    setting = ".".join(part for part in path if part)
+    section, _, key = setting.rpartition(".")
+    problem = str(first.get("msg", "")).removeprefix("at root: ")
+    problem = re.sub(r"<class '(\w+)'>", r"\1", problem)
+    problem = re.sub(r"typing\.Literal\[(.*?)\]", r"one of \1", problem)
     line = (
-        locate(text, ".".join([*sections, key]))
+        locate(text, setting)
         or locate_string(text, problem.rsplit(" ", 1)[-1])
         or locate(text, section)
     )
     known = [name for name in error.config or () if name != key] if "unexpected" in problem else []
     advice = suggest(key, known) or "correct it, or leave it out for the default"
-    return line, f"[{escape(section)}] {escape(key)}: {escape(problem, 160)}; {advice}"
-
-
-def _explain_interpolation(text: str, error: Exception) -> tuple[int | None, str] | None:
-    if not isinstance(error, ConfigValidationError | InterpolationError):
-        return None
-    missing = find_missing_variable(str(error))
-    if missing is None:
-        return None
-    setting, problem = missing
-    section, _, key = setting.rpartition(".")
-    return locate(text, setting), f"[{section}] {key}: {problem}"
-
-
-def _plain(problem: str) -> str:
-    """A type error in words."""
-    problem = problem.removeprefix("at root: ")
-    problem = re.sub(r"<class '(\w+)'>", r"\1", problem)
-    return re.sub(r"typing\.Literal\[(.*?)\]", r"one of \1", problem)
+    return line, f"{escape(setting)}: {escape(problem, 160)}; {advice}"

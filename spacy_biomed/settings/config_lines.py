@@ -4,8 +4,12 @@ import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
-from ..errors import install_command, suggest
+from spacy.util import dict_to_dot
+
+from ..errors import escape, install_command, suggest
 
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*$")
 _SETTING = re.compile(r"\s*([^\s=#\[][^=]*?)\s*=\s*(.*?)\s*$")
@@ -15,7 +19,6 @@ _MISSING_VARIABLE = re.compile(
     r"option '([^']+)' in section '([^']+)' contains an interpolation key '([^']+)'"
 )
 _LINE_NUMBER = re.compile(r"\[line\s+(\d+)\]|line: (\d+)")
-
 
 # spaCy's messages E893, E002 and E956: what could not be found.
 _UNKNOWN_NAMES = (
@@ -84,22 +87,29 @@ def locate_mentioned(text: str, message: str) -> int | None:
     return -max(mentioned)[1] if mentioned else None
 
 
-def find_missing_variable(message: str) -> tuple[str, str] | None:
-    """The setting that has an undefined variable, by a message, and what is wrong; or None."""
-    match = _MISSING_VARIABLE.search(" ".join(message.split()))
-    if match is None:
-        return None
-    problem = f"${{{match[3]}}} refers to a setting that is not there; correct its name, or add it"
-    return f"{match[2]}.{match[1]}", problem
+def explain_syntax(text: str, error: Exception) -> tuple[int | None, str]:
+    """The line of an undefined variable or of wrong syntax that configparser finds, and a message.
+
+    The line is None if it is unknown.
+    """
+    message = " ".join(str(error).split()).removeprefix("Config validation error ")
+    if variable := _MISSING_VARIABLE.search(message):
+        setting = f"{variable[2]}.{variable[1]}"
+        return locate_setting_or_section(text, setting), (
+            f"{setting}: ${{{variable[3]}}} refers to a setting that is not there; correct its "
+            "name, or add it"
+        )
+    number = _LINE_NUMBER.search(message)
+    line = int(number[1] or number[2]) if number else None
+    return line, f"{escape(message, 160)}; correct it"
 
 
-def find_line_number(message: str) -> int | None:
-    """The number of the line in a message of configparser about a syntax error, or None."""
-    match = _LINE_NUMBER.search(" ".join(message.split()))
-    return int(match[1] or match[2]) if match else None
+def begin_message(path: Path, line: int | None) -> str:
+    """The file and the line, if there is one, as a message begins."""
+    return f"{path}:{line}: " if line else f"{path}: "
 
 
-def suggest_setting(name: str, config: Mapping[str, object]) -> str:
+def suggest_setting(name: str, config: Mapping[str, Any]) -> str:
     """What to do about the dotted name of a setting that a config does not have.
 
     Examples:
@@ -107,7 +117,7 @@ def suggest_setting(name: str, config: Mapping[str, object]) -> str:
         'did you mean --training.steps?'
     """
     section, _, setting = name.rpartition(".")
-    names = [one for one in _list_settings(config) if "@" not in one]
+    names = [one for one in dict_to_dot(dict(config)) if "@" not in one]
     beside = [one.rpartition(".")[2] for one in names if one.rpartition(".")[0] == section]
     if close := get_close_matches(setting, beside, n=1):
         return f"did you mean --{section}.{close[0]}?"
@@ -116,14 +126,6 @@ def suggest_setting(name: str, config: Mapping[str, object]) -> str:
     has_section = any(one.startswith(f"{section}.") for one in names)
     hint = "" if has_section else suggest(f"--{name}", [f"--{one}" for one in names], 1)
     return hint or "see what is there"
-
-
-def _list_settings(section: Mapping[str, object], begin: str = "") -> Iterator[str]:
-    for key, value in section.items():
-        if isinstance(value, Mapping) and value:
-            yield from _list_settings(value, f"{begin}{key}.")
-        else:
-            yield f"{begin}{key}"
 
 
 def find_unknown_name(message: str) -> tuple[str, str] | None:

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from confection import Config, ConfigValidationError
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
-from ..errors import BiomedError, escape, quote, suggest
+from ..errors import BiomedError, quote, suggest
 from .config_lines import (
-    find_line_number,
-    find_missing_variable,
+    begin_message,
+    explain_syntax,
     locate_setting_or_section,
     suggest_setting,
 )
@@ -75,9 +75,14 @@ def read_sections(
     except BiomedError:
         raise
     except ValidationError as error:
-        raise BiomedError(_explain(path, text, schema, error, kind)) from error
+        setting, problem = explain_validation(schema, error, kind)
+        if problem.endswith(": is missing"):
+            variable = _variable_of(text, setting)
+            problem += f"; give --{variable}" if variable else "; add it"
+        raise BiomedError(f"{_describe_place(path, text, setting)}{problem}") from error
     except (ConfigValidationError, ConfigParserError, ValueError) as error:
-        raise BiomedError(_explain_syntax(path, text, error)) from error
+        line, problem = explain_syntax(text, error)
+        raise BiomedError(f"{begin_message(path, line)}{problem}") from error
     sections._path, sections._text = path, text
     return sections
 
@@ -148,17 +153,6 @@ def explain_validation(
     return setting, f"{setting} = {quote(first['input'])}: {problem}; correct it"
 
 
-def _explain(
-    path: Path, text: str, schema: type[BaseModel], error: ValidationError, kind: str
-) -> str:
-    """The message about the first error, with the file and its line."""
-    name, problem = explain_validation(schema, error, kind)
-    if problem.endswith(": is missing"):
-        variable = _variable_of(text, name)
-        problem += f"; give --{variable}" if variable else "; add it"
-    return f"{_describe_place(path, text, name)}{problem}"
-
-
 def advise_on_name(name: str, known: Iterable[str], most: int = 2) -> str:
     """What to do about an unknown name: take one of at most `most` similar names, or remove it."""
     return suggest(name, known, most) or "remove it"
@@ -170,21 +164,8 @@ def check_name(setting: str, name: str, known: Iterable[str]) -> None:
         raise ValueError(f"{setting} has {quote(name)}: {advise_on_name(name, known)}")
 
 
-def _explain_syntax(path: Path, text: str, error: Exception) -> str:
-    """The message about an error that confection finds before sections are validated."""
-    message = " ".join(str(error).split())
-    if missing := find_missing_variable(message):
-        setting, problem = missing
-        return f"{path}:{locate_setting_or_section(text, setting)}: {setting}: {problem}"
-    line = find_line_number(message)
-    number = f":{line}" if line else ""
-    return f"{path}{number}: {escape(message, 160)}; correct it"
-
-
 def _describe_place(path: Path, text: str, setting: str) -> str:
-    """The file and line of a setting, as a message begins; without line if there is none."""
-    line = locate_setting_or_section(text, setting)
-    return f"{path}:{line}: " if line else f"{path}: "
+    return begin_message(path, locate_setting_or_section(text, setting))
 
 
 def _variable_of(text: str, setting: str) -> str | None:

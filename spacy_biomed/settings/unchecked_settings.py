@@ -59,23 +59,21 @@ def check_settings(config: Config, path: Path) -> None:
     if (name := find_dropped(config, config)) is not None:
         section, _, setting = name.rpartition(".")
         advice = suggest(setting, DEFAULT_CONFIG[section], 1) or "remove it"
-        raise _error(path, name, f"[{section}] {setting}: no such setting; {advice}")
+        raise _error(path, name, f"no such setting; {advice}")
     for name, meant in _list_misspelt(config):
-        section, _, setting = name.rpartition(".")
-        place = f"[{section}] {setting}" if section else f"[{name}]"
-        raise _error(path, name, f"{place}: has no effect; did you mean {meant}?")
+        raise _error(path, name, f"has no effect; did you mean {meant}?")
     names = config.get("nlp", {}).get("pipeline") or []
     for setting in ("frozen_components", "annotating_components"):
         for name in config.get("training", {}).get(setting) or []:
             if name not in names:
-                problem = f"training.{setting}: '{name}' is not in the pipeline of [nlp]"
-                advice = suggest(name, names, 1)
-                raise _error(path, f"training.{setting}", add_hint(problem, advice))
+                problem = f"'{name}' is not in the pipeline of [nlp]"
+                problem = add_hint(problem, suggest(name, names, 1))
+                raise _error(path, f"training.{setting}", problem)
 
 
 def _error(path: Path, name: str, problem: str) -> BiomedError:
     line = locate(path.read_text(encoding="utf8"), name)
-    return BiomedError(f"{path}:{line}: {problem}")
+    return BiomedError(f"{path}:{line}: {name}: {problem}")
 
 
 def _list_misspelt(config: Config) -> Iterator[tuple[str, str]]:
@@ -109,18 +107,19 @@ def find_dropped(settings: Mapping[str, Any], config: Config) -> str | None:
     return next((name for name in new if not _is_used(name, merged)), None)
 
 
-def find_unknown(names: Iterable[str], config: Config, where: str) -> tuple[str, str] | None:
-    """Find the first override that would have no effect, or that spaCy would refuse, and say why.
+def check_overrides(names: Iterable[str], config: Config, path: Path) -> None:
+    """Check that no override of a config would have no effect, or be refused by spaCy.
 
     Names are dotted. Registered functions and components check their own settings, of which a
     config need not list all.
     """
     filled = DEFAULT_CONFIG.merge(config)
-    problems = ((name, _find_problem(name, config, filled, where)) for name in names)
-    return next(((name, problem) for name, problem in problems if problem), None)
+    for name in names:
+        if (problem := _find_problem(name, config, filled, path)) is not None:
+            raise BiomedError(f"--{name}: {problem}")
 
 
-def _find_problem(name: str, config: Config, filled: Config, where: str) -> str | None:
+def _find_problem(name: str, config: Config, filled: Config, path: Path) -> str | None:
     section, _, setting = name.rpartition(".")
     parts: list[Any] = [config]
     for part in section.split("."):
@@ -128,19 +127,19 @@ def _find_problem(name: str, config: Config, filled: Config, where: str) -> str 
         if not isinstance(parts[-1], dict):
             is_known = name in dict_to_dot(filled)
             advice = "add it to the file" if is_known else suggest_setting(name, filled)
-            return f"no section [{section}] in {where}; {advice}"
+            return f"no section [{section}] in {path}; {advice}"
     is_registered = any("factory" in part or any(key[0] == "@" for key in part) for part in parts)
     if is_registered or section.startswith(CHECKED_LATER):
         return None
     known = {*dot_to_object(filled, section), *(OF_SOURCED if "source" in parts[-1] else ())}
-    if section == SCORE_WEIGHTS and not suggest(setting, known):
-        return None
     if setting not in known:
-        return f"no such setting in [{section}] of {where}; {suggest_setting(name, filled)}"
+        if section == SCORE_WEIGHTS and not suggest(setting, known):
+            return None
+        return f"no such setting in [{section}] of {path}; {suggest_setting(name, filled)}"
     if section.split(".")[0] in SECTIONS or _is_used(name, filled):
         return None
     return (
-        f"nothing in {where} refers to ${{{name}}}, so it would have no effect; override the "
+        f"nothing in {path} refers to ${{{name}}}, so it would have no effect; override the "
         "setting that you mean"
     )
 
@@ -163,11 +162,17 @@ def check_values(config: Mapping[str, Any]) -> None:
     for name, reader in config.get("corpora", {}).items():
         if isinstance(reader, Mapping) and reader.get("path") == "":
             raise BiomedError(f'corpora.{name}.path: is ""; name a .spacy file or a folder of some')
-    for section, name, value in _list_numbers(config):
-        of_rate = name.endswith("_rate") and section.startswith(("training", "vars"))
-        use, fits = _ALLOWED.get("*_rate" if of_rate else name, ("a finite number", math.isfinite))
+    for name, value in dict_to_dot(dict(config)).items():
+        if isinstance(value, str) and value.lower().lstrip("+-") in _NOT_FINITE:
+            value = float(value)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            continue
+        setting = name.rpartition(".")[2]
+        if setting.endswith("_rate") and name.startswith(("training", "vars")):
+            setting = "*_rate"
+        use, fits = _ALLOWED.get(setting, ("a finite number", math.isfinite))
         if not (math.isfinite(value) and fits(value)):
-            raise BiomedError(f"{section}.{name} = {value}: use {use}")
+            raise BiomedError(f"{name} = {value}: use {use}")
     weights = config.get("training", {}).get("score_weights") or {}
     given = [weight for weight in weights.values() if isinstance(weight, int | float)]
     if any(weight < 0 for weight in given) or (weights and not any(given)):
@@ -175,14 +180,3 @@ def check_values(config: Mapping[str, Any]) -> None:
             "training.score_weights: give no weight below 0, and one above 0: the best pipeline "
             "is that with the highest score"
         )
-
-
-def _list_numbers(section: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, str, float]]:
-    """Yield the numbers in a section and its sections, each with its section and its name."""
-    for key, value in section.items():
-        if isinstance(value, Mapping):
-            yield from _list_numbers(value, f"{name}.{key}" if name else key)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            yield name, key, value
-        elif isinstance(value, str) and value.lower().lstrip("+-") in _NOT_FINITE:
-            yield name, key, float(value)

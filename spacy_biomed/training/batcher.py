@@ -1,10 +1,8 @@
 """Batches by the number of word pieces, or of the sequences that an encoder reads."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from functools import cache, partial
 
 import numpy as np
 from spacy.tokens import Doc
@@ -12,8 +10,8 @@ from spacy.training import Example
 from spacy.training.batchers import BatcherT
 from spacy.util import minibatch
 
+from ..arrays import Ints1d
 from ..encoders.batching.windows import make_windows
-from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..encoders.loading import load_tokenizer
 from ..errors import BiomedError
 
@@ -51,10 +49,12 @@ def batch_by_word_pieces_v1(
         raise BiomedError(f"training.batcher.size is {size}: a batch takes at least 1 word piece")
     if buckets < 0:
         raise BiomedError(f"training.batcher.buckets is {buckets}: use 0 for none, or more")
-    count = WordPieceCounter(encoder, revision)
+    load = cache(partial(load_tokenizer, encoder, revision))
 
     def batch(examples: Iterable[Example | Doc]) -> Iterator[list[Example | Doc]]:
-        counted = _count(examples, count)
+        tokenizer = load()
+        special = len(tokenizer.prefix) + len(tokenizer.suffix)
+        counted = _count(examples, lambda texts: tokenizer(texts).lengths + special)
         if discard_oversize:
             counted = (item for item in counted if item[0] <= size)
         batches = _sort_by_length(counted, size, buckets) if buckets else _cut(counted, size)
@@ -95,51 +95,29 @@ def batch_by_sequences_v1(
         raise BiomedError(
             f"training.batcher.window is {window}: use more than twice the context, {context}"
         )
-    count = WordPieceCounter(encoder, revision)
-
-    def count_sequences(texts: list[str]) -> list[int]:
-        lengths = np.array(count(texts), dtype="int64") - count.special
-        windows = make_windows(lengths, window - count.special, context)
-        return np.maximum(np.bincount(windows.doc, minlength=len(texts)), 1).tolist()
+    load = cache(partial(load_tokenizer, encoder, revision))
 
     def batch(examples: Iterable[Example | Doc]) -> Iterator[list[Example | Doc]]:
-        for chosen in _cut(_count(examples, count_sequences), size):
+        tokenizer = load()
+        longest = window - len(tokenizer.prefix) - len(tokenizer.suffix)
+
+        def count_windows(texts: list[str]) -> Ints1d:
+            windows = make_windows(tokenizer(texts).lengths, longest, context)
+            return np.maximum(np.bincount(windows.doc, minlength=len(texts)), 1)
+
+        for chosen in _cut(_count(examples, count_windows), size):
             yield [example for _, example in chosen]
 
     return batch
 
 
-class WordPieceCounter:
-    """Counts the word pieces of texts, special tokens included.
-
-    The encoder's tokenizer is loaded for the first text.
-    """
-
-    def __init__(self, encoder: str, revision: str | None = None):
-        self.encoder = encoder
-        self.revision = revision
-
-    def __call__(self, texts: list[str]) -> list[int]:
-        """The number of word pieces of each text."""
-        return (self._tokenizer(texts).lengths + self.special).tolist()
-
-    @cached_property
-    def _tokenizer(self) -> WordPieceTokenizer:
-        return load_tokenizer(self.encoder, self.revision)
-
-    @property
-    def special(self) -> int:
-        """The number of special tokens of a sequence."""
-        return len(self._tokenizer.prefix) + len(self._tokenizer.suffix)
-
-
 def _count(
-    examples: Iterable[Example | Doc], count: Callable[[list[str]], list[int]]
+    examples: Iterable[Example | Doc], count: Callable[[list[str]], Ints1d]
 ) -> Iterator[Counted]:
     """Yield each example with the number of its predicted document: of word pieces or sequences."""
     for some in minibatch(examples, _TEXTS_AT_A_TIME):
         docs = [item.predicted if isinstance(item, Example) else item for item in some]
-        yield from zip(count([doc.text for doc in docs]), some, strict=True)
+        yield from zip(count([doc.text for doc in docs]).tolist(), some, strict=True)
 
 
 def _cut(counted: Iterable[Counted], size: int) -> Iterator[list[Counted]]:

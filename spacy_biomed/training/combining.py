@@ -4,8 +4,6 @@ Luo et al. 2023, "AIONER: all-in-one scheme-based biomedical named entity recogn
 learning", table 2, show the loss of accuracy if corpora are merged without this.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

@@ -12,9 +12,8 @@ from typing import Annotated, Any
 
 from catalogue import RegistryError
 from pydantic import Field, StrictBool, ValidationError
-from spacy.language import FactoryMeta, Language
-from spacy.training.batchers import minibatch_by_words
-from spacy.util import load_config, registry
+from spacy.language import Language
+from spacy.util import CONFIG_SECTION_ORDER, registry
 from spacy.vocab import Vocab
 from thinc.api import Config, ConfigValidationError
 
@@ -26,7 +25,7 @@ from ..formats.spacy_docs import read_docs
 from ..pipeline.component_classes import find_described, find_head
 from ..pipeline.encoder_head import EncoderHead
 from ..settings.config_errors import explain_config_error
-from ..settings.sections import Section, explain_validation
+from ..settings.sections import Section, explain_validation, read_config_text
 from .corpus import find_learner, list_learners, split_doc
 
 # A whole number from 1.
@@ -82,8 +81,7 @@ class Recipe(Section):
         """Fill in the variables of a config that are numbers of steps, by the steps of an epoch."""
         total = epochs * steps
         is_long = epochs == 1 or steps > LONG_EPOCH
-        parts = EVALUATIONS if is_long else 1
-        frequency = self.evaluation_steps or max(steps // parts, 1)
+        frequency = self.evaluation_steps or max(steps // (EVALUATIONS if is_long else 1), 1)
         warmup = max(round(self.warmup_share * total), 1) if self.warmup_share else 0
         variables["max_steps"], variables["warmup_steps"] = total, warmup
         variables["eval_frequency"] = min(frequency, total) if self.development_part else total
@@ -126,8 +124,13 @@ def fill_config(
     config = start_config(corpus, description, task, template)
     variables = {"encoder": encoder, "seed": seed, "learn_rate": learn_rate}
     config, recipe, settings = fill_variables(config, settings, variables, batch_words, batch_size)
-    _fill_paths(config, corpus, recipe)
-    steps = count_steps(config, list_training_files(corpus, recipe))
+    files = list_training_files(corpus, recipe)
+    config["paths"]["train"] = files if len(files) > 1 else files[0]
+    config["paths"]["dev"] = (corpus / "dev.spacy").as_posix()
+    if not recipe.development_part:
+        config["paths"]["dev"] = None
+        config.setdefault("corpora", {})["dev"] = dict(NO_CORPUS)
+    steps = count_steps(config, files)
     recipe.fill(config["vars"], steps, recipe.epochs if epochs is None else epochs)
     config["nlp"]["lang"] = description["language"]
     return config.merge(settings)
@@ -173,15 +176,6 @@ def find_epochs(template: Path | str | None) -> int:
     return Recipe.take(read_template(BASE if template is None else template)).epochs
 
 
-def _fill_paths(config: Config, corpus: Path, recipe: Recipe) -> None:
-    files = list_training_files(corpus, recipe)
-    config["paths"]["train"] = files if len(files) > 1 else files[0]
-    config["paths"]["dev"] = (corpus / "dev.spacy").as_posix()
-    if not recipe.development_part:
-        config["paths"]["dev"] = None
-        config.setdefault("corpora", {})["dev"] = dict(NO_CORPUS)
-
-
 def list_training_files(corpus: Path, recipe: Recipe) -> list[str]:
     """The files to learn from: the training part, and without a development part that too."""
     parts = ("train",) if recipe.development_part else ("train", "dev")
@@ -196,9 +190,9 @@ def count_steps(config: Config, files: Sequence[str]) -> int:
     """
     filled = config.interpolate()
     batcher = filled.get("training", {}).get("batcher", {})
-    max_words = filled.get("corpora", {}).get("train", {}).get("max_words", 0)
-    if batcher.get("@batchers", BY_WORDS) == BY_WORDS and not max_words:
+    if not batcher:
         batcher = {"@batchers": BY_WORDS, "size": filled["vars"]["batch_words"]}
+    max_words = filled.get("corpora", {}).get("train", {}).get("max_words", 0)
     return count_batches(files, batcher, max_words)
 
 
@@ -210,18 +204,17 @@ def count_batches(
     Examples have at most `max_words` tokens; 0 for whole documents.
     """
     docs = (doc for file in files for doc in read_docs(Path(file), Vocab()) if len(doc))
-    if batcher["@batchers"] == BY_WORDS and not max_words:
-        batches = minibatch_by_words(docs, batcher["size"], tolerance=0.2, get_length=len)
-    else:
-        if max_words:
-            docs = (part for doc in docs for part in split_doc(doc, max_words))
-        try:
-            batches = registry.resolve({"batcher": batcher})["batcher"](docs)
-        except (ConfigValidationError, RegistryError) as error:
-            raise BiomedError(
-                f"the batcher {quote(str(batcher['@batchers']))} of the template cannot be made "
-                f"({escape(' '.join(str(error).split()))}); correct its section"
-            ) from error
+    if max_words:
+        docs = (part for doc in docs for part in split_doc(doc, max_words))
+    if batcher["@batchers"] == BY_WORDS:
+        batcher = {"tolerance": 0.2, "discard_oversize": False, **batcher}
+    try:
+        batches = registry.resolve({"batcher": batcher})["batcher"](docs)
+    except (ConfigValidationError, RegistryError) as error:
+        raise BiomedError(
+            f"the batcher {quote(str(batcher['@batchers']))} of the template cannot be made "
+            f"({escape(' '.join(str(error).split()))}); correct its section"
+        ) from error
     return max(sum(1 for _ in batches), 1)
 
 
@@ -291,7 +284,7 @@ def add_head(
 
     Its settings are its factory's, over these the template's of `[heads]`, over these the given.
     """
-    own = Config(_read_factory(head).default_config).copy()
+    own = Config(Language.get_factory_meta(head.default_name).default_config).copy()
     own = own.merge(config.get("heads", {}).get(head.default_name, {})).merge(settings)
     config["components"][name] = {"factory": head.default_name, **own}
     config["nlp"]["pipeline"] = [*config["nlp"]["pipeline"], name]
@@ -302,11 +295,7 @@ def add_head(
 def default_weights(head: type[EncoderHead]) -> dict[str, float | None]:
     """The weights of a head's scores under its factory's name, which spaCy gives them unless the
     config does."""
-    return dict(_read_factory(head).default_score_weights or {})
-
-
-def _read_factory(head: type[EncoderHead]) -> FactoryMeta:
-    return Language.get_factory_meta(head.default_name)
+    return dict(Language.get_factory_meta(head.default_name).default_score_weights or {})
 
 
 def find_template(template: Path | str) -> Path:
@@ -363,22 +352,15 @@ def read_template(template: Path | str) -> Config:
         return read_template(extended).merge(config)
     if "nlp" not in config:
         base = read_config(TEMPLATES / f"{BASE}.cfg")
-        if not config or not set(config) <= {*base, "initialize"}:
-            raise BiomedError(
-                f"{path}: no template: it has neither a section [nlp] nor only sections of "
-                "base.cfg; begin with a config that `spacy biomed init-config` writes"
-            )
-        merged = base.merge(config)
-        ordered = {section: merged[section] for section in (*base, *merged)}
-        return Config(ordered, is_interpolated=False)
-    sections = ("paths", "vars", "nlp")
-    missing = [f"[{name}]" for name in sections if not isinstance(config.get(name), dict)]
-    if not missing and "batch_words" in config["vars"]:
+        if config and set(config) <= {*base, "initialize"}:
+            merged = base.merge(config)
+            ordered = {section: merged[section] for section in (*base, *merged)}
+            return Config(ordered, is_interpolated=False)
+    elif "paths" in config and "batch_words" in config.get("vars", {}):
         return config
-    section = f"section {' and '.join(missing)} to fill"
-    lacks = section if missing else "setting batch_words in [vars]"
     raise BiomedError(
-        f"{path}: no {lacks}; begin with a config that `spacy biomed init-config` writes"
+        f"{path}: no template: it has neither only sections of base.cfg, nor [nlp], [paths] and "
+        "[vars] with batch_words; begin with a config that `spacy biomed init-config` writes"
     )
 
 
@@ -386,14 +368,12 @@ def read_config(
     path: Path, overrides: Mapping[str, object] | None = None, *, interpolate: bool = False
 ) -> Config:
     """Read a config, with overrides by their dotted names."""
-    if not os.path.isfile(path):
-        raise BiomedError(f"{path}: no such file; give a config (.cfg)")
+    text = read_config_text(path, "config")
+    config = Config(section_order=CONFIG_SECTION_ORDER)
     try:
-        return load_config(path, overrides=dict(overrides or {}), interpolate=interpolate)
-    except UnicodeDecodeError as error:
-        raise BiomedError(f"{path}: not UTF-8 ({error.reason}), so it is not a config") from error
+        return config.from_str(text, overrides=dict(overrides or {}), interpolate=interpolate)
     except (ConfigValidationError, ConfigParserError, ValueError) as error:
-        explained = explain_config_error(path, error)
+        explained = explain_config_error(path, text, error)
         raise BiomedError(
             explained or f"{path}: not a config ({escape(' '.join(str(error).split()))})"
         ) from error
@@ -452,15 +432,12 @@ def read_fields(path: Path, fields: tuple[str, ...], writer: str) -> dict[str, o
         raise BiomedError(f"{path}: not there; `{writer}` writes it")
     try:
         content = json.loads(path.read_text(encoding="utf8"))
-    except json.JSONDecodeError as error:
-        raise BiomedError(f"{path}:{error.lineno}: not JSON; `{writer}` writes it") from error
-    except UnicodeDecodeError as error:
-        raise BiomedError(f"{path}: not JSON in UTF-8; `{writer}` writes it") from error
     except (RecursionError, ValueError) as error:  # too deep, or a number of thousands of digits
-        raise BiomedError(f"{path}: no JSON that `{writer}` writes ({error})") from error
+        line = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise BiomedError(f"{path}{line}: not JSON in UTF-8; `{writer}` writes it") from error
     if not isinstance(content, dict):
         raise BiomedError(f"{path}:1: not a JSON object; `{writer}` writes it")
-    missing = [field for field in fields if field not in content]
-    if missing:
-        raise BiomedError(f"{path}: no field '{missing[0]}'; `{writer}` writes a new one")
+    for field in fields:
+        if field not in content:
+            raise BiomedError(f"{path}: no field '{field}'; `{writer}` writes a new one")
     return content

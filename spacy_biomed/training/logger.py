@@ -1,7 +1,5 @@
 """`spacy_biomed.RichLogger.v1`: spaCy's table with speed and time left, a bar, and a log file."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Sequence
@@ -68,14 +66,13 @@ def RichLogger_v1(
         pipes = [name for name, pipe in nlp.pipeline if getattr(pipe, "is_trainable", False)]
         file = RowFile(Path(jsonl)) if jsonl is not None else None
         table = EvaluationTable(pipes, training, stdout) if console_output else None
-        bar = StepBar(training, stderr) if console_output and progress_bar else None
+        bar = StepBar(training, stderr, is_shown=console_output and progress_bar)
         speed = TrainingSpeed()
 
         def log_step(info: Evaluation | None) -> None:
             if info is None:
                 speed.count_step()
-                if bar is not None:
-                    bar.update()
+                bar.update()
                 return
             # A component without examples since the last evaluation has no loss.
             losses = {name: float(info["losses"].get(name, 0.0)) for name in pipes}
@@ -83,14 +80,12 @@ def RichLogger_v1(
             words_per_second = speed.measure(info["words"], info["step"])
             if file is not None:
                 file.write(make_row(info, words_per_second))
-            if bar is not None:
-                bar.clear()
+            bar.clear()
             if table is not None:
                 table.write(info, words_per_second)
-            if bar is not None:
-                bar.restart(info, words_per_second)
+            bar.restart(info, words_per_second)
 
-        return log_step, bar.close if bar is not None else lambda: None
+        return log_step, bar.close
 
     return setup_logger
 
@@ -103,8 +98,10 @@ class EvaluationTable:
         self._scores = [
             name for name, weight in training["score_weights"].items() if weight is not None
         ]
-        self._time_left = TimeLeft(training["max_steps"])
-        losses = [f"Loss {name}" for name in shorten_names(pipes).values()]
+        self._max_steps = training["max_steps"]
+        self._begin = (-1, 0)  # the step and the seconds from which the time left is estimated
+        short = [name.removeprefix("biomed_") for name in pipes]
+        losses = [f"Loss {name}" for name in (short if len(set(short)) == len(short) else pipes)]
         columns = ["E", "#", *losses, *self._scores, "Score", "Best", "Words/s", "Left"]
         # An encoder, a head and three scores fit into 80 columns.
         least = [2, 5, *(8 for _ in losses), *(6 for _ in self._scores), 6, 4, 7, 5]
@@ -114,13 +111,25 @@ class EvaluationTable:
         self._write_row(["-" * width for width in self._widths])
 
     def write(self, info: Evaluation, words_per_second: float | None) -> None:
-        left = self._time_left.estimate(info["step"], info["seconds"])
+        left = self._estimate_time_left(info["step"], info["seconds"])
         cells = [str(info["epoch"]), str(info["step"])]
         cells += [f"{loss:.2f}" for loss in info["losses"].values()]
         cells += [format_score(name, info["other_scores"].get(name)) for name in self._scores]
         cells += [f"{info['score']:.2f}", f"{find_best(info):.2f}", format_speed(words_per_second)]
         cells.append(UNKNOWN if left is None else tqdm.format_interval(left))
         self._write_row(cells)
+
+    def _estimate_time_left(self, step: int, seconds: int) -> float | None:
+        """The seconds until the last step, if steps and evaluations take as long as those so far.
+
+        They are None if the length of the training is unknown.
+        """
+        if step == 0:  # mostly the evaluation, which is not made after every step
+            self._begin = (step, seconds)
+        begin, earlier = self._begin
+        if not self._max_steps or step == begin:
+            return None
+        return (seconds - earlier) / (step - begin) * max(self._max_steps - step, 0)
 
     def _write_row(self, cells: Sequence[str]) -> None:
         line = row(cells, widths=self._widths, spacing=1, aligns="r")
@@ -130,14 +139,14 @@ class EvaluationTable:
 class StepBar(tqdm):
     """A bar of steps on the standard error, if that is a terminal."""
 
-    def __init__(self, training: dict[str, Any], stderr: IO):
+    def __init__(self, training: dict[str, Any], stderr: IO, *, is_shown: bool):
         self._max_steps = training["max_steps"] or math.inf
         # A run that is continued does not tell from which step, but it is that of an evaluation.
         super().__init__(
             total=training["eval_frequency"],
             desc="First evaluation",
             bar_format=BAR_FORMAT,
-            disable=None,
+            disable=None if is_shown else True,
             leave=False,
             dynamic_ncols=True,
             file=stderr,
@@ -169,12 +178,6 @@ def format_score(name: str, score: object) -> str:
 
 def format_speed(words_per_second: float | None) -> str:
     return UNKNOWN if words_per_second is None else f"{words_per_second:,.0f}"
-
-
-def shorten_names(names: Sequence[str]) -> dict[str, str]:
-    """Names of components without "biomed_", unless two would have the same name."""
-    short = [name.removeprefix("biomed_") for name in names]
-    return dict(zip(names, short if len(set(short)) == len(short) else names, strict=True))
 
 
 def make_row(info: Evaluation, words_per_second: float | None) -> dict[str, Any]:
@@ -218,26 +221,6 @@ class TrainingSpeed:
         return speed
 
 
-class TimeLeft:
-    """Seconds until the last step, if steps and evaluations take as long as those so far."""
-
-    def __init__(self, max_steps: int):
-        self._max_steps = max_steps
-        self._begin = (-1, 0)  # step and seconds
-
-    def estimate(self, step: int, seconds: int) -> float | None:
-        """The seconds left after an evaluation, by its step, from 0, and the seconds so far.
-
-        They are None if the length of the training is unknown.
-        """
-        if step == 0:  # mostly the evaluation, which is not made after every step
-            self._begin = (step, seconds)
-        begin, earlier = self._begin
-        if not self._max_steps or step == begin:
-            return None
-        return (seconds - earlier) / (step - begin) * max(self._max_steps - step, 0)
-
-
 class RowFile:
     """A file of JSON lines, one for each evaluation. Raises BiomedError if it is not writable."""
 
@@ -251,20 +234,18 @@ class RowFile:
                 "training.logger.jsonl"
             ) from error
         self.path = path
-        self._begun = False
+        self._is_first = True
 
     def write(self, row: dict[str, Any]) -> None:
-        if not self._begun:
-            self._drop_rows_from(row["step"])
-            self._begun = True
-        srsly.write_jsonl(self.path, [row], append=True, append_new_line=False)
-
-    def _drop_rows_from(self, step: int) -> None:
-        """Keep the rows before a step: all that a continued run keeps, none for a new run."""
+        """Add a row; the first also replaces the rows that a continued run does not keep."""
+        if not self._is_first:
+            srsly.write_jsonl(self.path, [row], append=True, append_new_line=False)
+            return
+        self._is_first = False
         earlier = [
-            row
-            for row in srsly.read_jsonl(self.path, skip=True)
-            if isinstance(row, dict) and row.get("step", step) < step
+            old
+            for old in srsly.read_jsonl(self.path, skip=True)
+            if isinstance(old, dict) and old.get("step", row["step"]) < row["step"]
         ]
         with replacing_file(self.path) as partial:
-            srsly.write_jsonl(partial, earlier)
+            srsly.write_jsonl(partial, [*earlier, row])

@@ -4,15 +4,12 @@ Annotations are types and not strings: by them spaCy checks the settings of a cl
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from spacy.language import Language
-from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.training.corpus import Corpus
 
 from ..annotations.layer_copies import copy_bare
 from ..errors import BiomedError
@@ -23,71 +20,6 @@ from .corpus import Corpus_v1
 
 # Key of `example.reference.user_data` with the name of the example's corpus.
 TASK_KEY = "spacy_biomed_task"
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """A corpus and the component it trains.
-
-    Attributes:
-        head: class of the component, or of its stand-in.
-        prefix: prefix of its classes' names.
-        foreign_labels: classes of other components.
-    """
-
-    name: str
-    component: str
-    pipe: TrainablePipe
-    head: type[EncoderHead]
-    prefix: str
-    foreign_labels: frozenset[str]
-
-    def take(self, source: Doc, target: Doc) -> bool:
-        """Copy the component's layer to a document without annotation; return whether there is any.
-
-        A class with the name of another component's class is refused.
-        """
-        is_annotated = self.head.copy_layer(self.pipe, source, target, prefix=self.prefix)
-        shared = self.foreign_labels.intersection(target.cats)
-        if shared:
-            raise BiomedError(
-                f"'{sorted(shared)[0]}' of the corpus '{self.name}' is a class of another "
-                "component too, and doc.cats holds one value for it: give "
-                "initialize.components.NAME.labels of both, or name the corpus in prefixed of the "
-                "multi-task corpora"
-            )
-        return is_annotated
-
-
-class _KeptCorpus:
-    """A corpus that is kept in memory from the second reading on.
-
-    Each head reads all corpora during initialisation, some of them twice, and nearly all of the
-    time would be spent on reading files. A development part is kept from the second evaluation on.
-    """
-
-    def __init__(self, corpus: Corpus):
-        self.corpus = corpus
-        self._nlp: Language | None = None
-        self._was_read = False
-        self._kept: list[tuple[Doc, Doc]] | None = None
-
-    def __call__(self, nlp: Language) -> Iterator[tuple[Doc, Doc]]:
-        """Yield predicted and reference documents; the predicted documents are new each time.
-
-        They are not combined to an `Example`, whose constructor reads all tokens of both.
-        """
-        if nlp is not self._nlp:
-            self._nlp, self._was_read, self._kept = nlp, False, None
-        if not self._was_read:
-            for example in self.corpus(nlp):
-                yield example.predicted, example.reference
-            self._was_read = True
-            return
-        if self._kept is None:
-            self._kept = [(example.predicted, example.reference) for example in self.corpus(nlp)]
-        for predicted, reference in self._kept:
-            yield predicted.copy(), reference
 
 
 class MultiTaskCorpus:
@@ -131,35 +63,46 @@ class MultiTaskCorpus:
                 raise BiomedError(f"'{name}' is not among the corpora ({', '.join(paths)})")
         self.paths = paths
         self.corpora = {
-            name: _KeptCorpus(Corpus_v1(path, limit=limit, max_words=max_words.get(name, 0)))
+            name: Corpus_v1(path, limit=limit, max_words=max_words.get(name, 0))
             for name, path in paths.items()
         }
         self.components = {name: components.get(name, name) for name in paths}
         self.prefixed = frozenset(prefixed)
+        self._nlp: Language | None = None
+        self._kept: dict[str, list[tuple[Doc, Doc]]] = {}
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Yield the examples of all corpora, one corpus after the other."""
-        tasks = [self._task(nlp, name) for name in self.corpora]
         annotation_keys = list_annotation_keys()
-        for task in tasks:
+        for name, component in self.components.items():
+            head = self._find_head(nlp, name)
+            pipe: Any = nlp.get_pipe(component)
+            prefix = f"{component}_" if name in self.prefixed else ""
+            foreign_labels = _list_classes(nlp, component)
             annotated = False
-            for predicted, source in self.corpora[task.name](nlp):
+            for predicted, source in self._read(nlp, name):
                 reference = copy_bare(source, annotation_keys)
-                reference.user_data[TASK_KEY] = task.name
-                annotated |= task.take(source, reference)
-                if task.head.reads_entities:
-                    copy_mentions(
-                        source, predicted, task.pipe.cfg.get("spans_key"), is_partial=True
+                reference.user_data[TASK_KEY] = name
+                annotated |= head.copy_layer(pipe, source, reference, prefix=prefix)
+                if shared := sorted(foreign_labels.intersection(reference.cats)):
+                    raise BiomedError(
+                        f"'{shared[0]}' of the corpus '{name}' is a class of another component "
+                        "too, and doc.cats holds one value for it: give "
+                        "initialize.components.NAME.labels of both, or name the corpus in prefixed "
+                        "of the multi-task corpora"
                     )
+                if head.reads_entities:
+                    copy_mentions(source, predicted, pipe.cfg.get("spans_key"), is_partial=True)
                 yield Example(predicted, reference)
             if not annotated:
                 raise BiomedError(
-                    f"{self.paths[task.name]}: no document has the layer that '{task.component}' "
-                    f"reads ({task.head.layer(task.pipe.cfg)}): check the corpus, or "
-                    "components of the multi-task corpus"
+                    f"{self.paths[name]}: no document has the layer that '{component}' reads "
+                    f"({head.layer(pipe.cfg)}): check the corpus, or components of the multi-task "
+                    "corpus"
                 )
 
-    def _task(self, nlp: Language, name: str) -> _Task:
+    def _find_head(self, nlp: Language, name: str) -> type[EncoderHead]:
+        """The class of the component of a corpus, or of its stand-in."""
         component = self.components[name]
         if component not in nlp.component_names:
             raise BiomedError(
@@ -168,27 +111,37 @@ class MultiTaskCorpus:
                 "multi-task corpus"
             )
         factory = nlp.get_pipe_meta(component).factory
-        head = find_head(factory)
-        if head is None:
+        if (head := find_head(factory)) is None:
             raise BiomedError(
                 f"the corpus '{name}' is to train '{component}', a {factory}; multi-task corpora "
                 f"train {', '.join([*list_heads(), *STAND_INS])}"
             )
-        others = set(nlp.component_names) - {component}
-        heads: list[Any] = [nlp.get_pipe(other) for other in others if _has_classes(nlp, other)]
-        return _Task(
-            name,
-            component,
-            nlp.get_pipe(component),
-            head,
-            f"{component}_" if name in self.prefixed else "",
-            frozenset().union(*(other.labels for other in heads)),
-        )
+        return head
+
+    def _read(self, nlp: Language, name: str) -> Iterator[tuple[Doc, Doc]]:
+        """Yield predicted documents, new each time, and reference documents, which are kept.
+
+        Each head reads all corpora during initialization, and reading files would take nearly all
+        of the time. The documents are not combined to an `Example`, which reads all their tokens.
+        """
+        if nlp is not self._nlp:
+            self._nlp, self._kept = nlp, {}
+        if name not in self._kept:
+            examples = self.corpora[name](nlp)
+            self._kept[name] = [(example.predicted, example.reference) for example in examples]
+        for predicted, reference in self._kept[name]:
+            yield predicted.copy(), reference
 
 
-def _has_classes(nlp: Language, component: str) -> bool:
-    head = find_head(nlp.get_pipe_meta(component).factory)
-    return head is not None and head.layer({}) == CATS
+def _list_classes(nlp: Language, component: str) -> set[str]:
+    """The classes in `doc.cats` of all components but one."""
+    labels: set[str] = set()
+    for other in set(nlp.component_names) - {component}:
+        head = find_head(nlp.get_pipe_meta(other).factory)
+        if head is not None and head.layer({}) == CATS:
+            pipe: Any = nlp.get_pipe(other)
+            labels.update(pipe.labels)
+    return labels
 
 
 # The registered name.

@@ -1,7 +1,5 @@
 """Batches of a single task: `spacy_biomed.round_robin.v1` and `spacy_biomed.proportional.v1`."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -1,12 +1,10 @@
 """A training config for several converted corpora on one encoder, each with a head of its own."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from spacy.vocab import Vocab
 from thinc.api import Config
@@ -31,7 +29,6 @@ from .config import (
 from .corpus import find_learner
 
 Schedule = Literal["round_robin", "proportional"]
-SCHEDULES: tuple[Schedule, ...] = ("round_robin", "proportional")
 
 MULTITASK = "multitask"
 
@@ -46,6 +43,7 @@ class Task:
     Attributes:
         task: what kind of task it is, as the catalogue or `corpus.json` call it.
         settings: of the head, where they are neither the factory's nor the template's.
+        files: from which the head learns.
         score: name of the head's main score.
         classes: of a head that reads `doc.cats`, the names that the training part has there.
         batches: in one pass over the training part.
@@ -56,6 +54,7 @@ class Task:
     language: str
     head: type[EncoderHead]
     settings: dict[str, object]
+    files: list[str]
     score: str = ""
     classes: list[str] = field(default_factory=list)
     batches: int = 0
@@ -105,8 +104,9 @@ def create_multitask_config(
         BiomedError: if the template or a corpus is not there or not one, names do not fit, or a
             corpus's task has no head.
     """
-    if schedule not in (None, *SCHEDULES):
-        raise BiomedError(f"--schedule {schedule}: {list_choices(str(schedule), SCHEDULES)}")
+    if schedule not in (None, *get_args(Schedule)):
+        choices = list_choices(str(schedule), get_args(Schedule))
+        raise BiomedError(f"--schedule {schedule}: {choices}")
     check_encoder_name(encoder)
     config = read_template(template)
     if not (has_no_head(config) and "paths" in config.get("corpora", {}).get("train", {})):
@@ -118,12 +118,13 @@ def create_multitask_config(
     variables = {"encoder": encoder, "seed": seed, "learn_rate": learn_rate}
     config, recipe, settings = fill_variables(config, settings, variables, batch_words, batch_size)
     tasks = [read_task(folder, recipe) for folder in folders]
-    _set_batchers(config, recipe, tasks)
-    _set_schedule(config, schedule, recipe, recipe.epochs if epochs is None else epochs, tasks)
+    clashing = find_clashing(tasks)
+    _fill_corpora(config, recipe, tasks, clashing)
+    steps = _set_batchers(config, recipe, tasks, schedule)
+    recipe.fill(config["vars"], steps, recipe.epochs if epochs is None else epochs)
     languages = {task.language for task in tasks}
     config["nlp"]["lang"] = languages.pop() if len(languages) == 1 else ANY_LANGUAGE
-    _add_heads(config, tasks)
-    _add_corpora(config, recipe, tasks)
+    _add_heads(config, tasks, clashing)
     return config.merge(settings), tasks
 
 
@@ -136,61 +137,56 @@ def read_task(folder: Path, recipe: Recipe) -> Task:
         **head.corpus_settings(description),
         **({head.place_setting: folder.name} if head.place_setting else {}),
     }
-    task = Task(folder, kind, description["language"], head, settings)
-    train = folder / "train.spacy"
+    files = list_training_files(folder, recipe)
+    task = Task(folder, kind, description["language"], head, settings, files)
     if recipe.development_part and not (folder / "dev.spacy").is_file():
         raise BiomedError(f"{folder}: no dev.spacy there, which chooses the best checkpoint")
     if head.layer(settings) == CATS:
-        found = {label for doc in read_docs(train, Vocab()) for label in doc.cats}
+        docs = read_docs(folder / "train.spacy", Vocab())
+        found = {label for doc in docs for label in doc.cats}
         task.classes = sorted(found)
     return task
 
 
-def _set_batchers(config: Config, recipe: Recipe, tasks: list[Task]) -> None:
-    """Set the batchers of the tasks that have others, and count the batches of each."""
-    section = config["training"]["batcher"]
-    others = {
-        task.name: dict(recipe.batchers[task.factory])
-        for task in tasks
-        if task.factory in recipe.batchers
-    }
-    if others:
-        section["batchers"] = others
-    filled = config.interpolate()["training"]["batcher"]
-    max_words = _find_max_words(config, recipe, tasks)
+def _fill_corpora(config: Config, recipe: Recipe, tasks: list[Task], clashing: list[str]) -> None:
+    train, dev = config["corpora"]["train"], config["corpora"]["dev"]
     for task in tasks:
-        batcher = filled.get("batchers", {}).get(task.name, filled["batcher"])
-        files = list_training_files(task.folder, recipe)
-        task.batches = count_batches(files, batcher, max_words.get(task.name, 0))
-
-
-def _find_max_words(config: Config, recipe: Recipe, tasks: list[Task]) -> dict[str, int]:
-    """The maximum tokens of an example by task: the recipe's, unless the config has another."""
-    from_recipe = {task.name: recipe.max_words.get(task.factory, 0) for task in tasks}
-    from_config = config["corpora"]["train"].get("max_words", {})
-    if not isinstance(from_config, Mapping):
+        train["paths"][task.name] = task.files if len(task.files) > 1 else task.files[0]
+    dev["paths"] = {task.name: (task.folder / "dev.spacy").as_posix() for task in tasks}
+    if clashing:
+        train["prefixed"] = dev["prefixed"] = clashing
+    given = train.get("max_words", {})
+    if not isinstance(given, Mapping):
         raise BiomedError(
-            f"corpora.train.max_words = {quote(from_config)}: several corpora are trained "
-            "together; give a section with a number for each corpus"
+            f"corpora.train.max_words = {quote(given)}: several corpora are trained together; "
+            "give a section with a number for each corpus"
         )
-    return {name: words for name, words in {**from_recipe, **from_config}.items() if words}
+    max_words = {**{task.name: recipe.max_words.get(task.factory, 0) for task in tasks}, **given}
+    if any(max_words.values()):
+        train["max_words"] = {name: words for name, words in max_words.items() if words}
+    if not recipe.development_part:
+        config["corpora"]["dev"] = dict(NO_CORPUS)
 
 
-def count_steps(schedule: Schedule, batches: list[int]) -> int:
-    """Batches, which are optimizer steps, in an epoch of a schedule, by those of each task."""
-    return len(batches) * max(batches) if schedule == "round_robin" else sum(batches)
-
-
-def _set_schedule(
-    config: Config, schedule: Schedule | None, recipe: Recipe, epochs: int, tasks: list[Task]
-) -> None:
+def _set_batchers(
+    config: Config, recipe: Recipe, tasks: list[Task], schedule: Schedule | None
+) -> int:
+    """Set the schedule and the batchers, count the batches of each task, and return an epoch's."""
     section = config["training"]["batcher"]
-    if schedule is None:
-        is_proportional = section["@batchers"] == "spacy_biomed.proportional.v1"
-        schedule = "proportional" if is_proportional else "round_robin"
-    section["@batchers"] = f"spacy_biomed.{schedule}.v1"
-    steps = count_steps(schedule, [task.batches for task in tasks])
-    recipe.fill(config["vars"], steps, epochs)
+    if schedule is not None:
+        section["@batchers"] = f"spacy_biomed.{schedule}.v1"
+    own = {task.name: recipe.batchers.get(task.factory) for task in tasks}
+    if others := {name: dict(batcher) for name, batcher in own.items() if batcher is not None}:
+        section["batchers"] = others
+    filled = config.interpolate()
+    max_words = filled["corpora"]["train"].get("max_words", {})
+    for task in tasks:
+        batcher = filled["training"]["batcher"]
+        batcher = batcher.get("batchers", {}).get(task.name, batcher["batcher"])
+        task.batches = count_batches(task.files, batcher, max_words.get(task.name, 0))
+    batches = [task.batches for task in tasks]
+    is_proportional = section["@batchers"] == "spacy_biomed.proportional.v1"
+    return sum(batches) if is_proportional else len(batches) * max(batches)
 
 
 def _check_names(folders: list[Path], config: Config) -> None:
@@ -208,9 +204,8 @@ def _check_names(folders: list[Path], config: Config) -> None:
             )
 
 
-def _add_heads(config: Config, tasks: list[Task]) -> None:
+def _add_heads(config: Config, tasks: list[Task], clashing: list[str]) -> None:
     """Components, their classes, and the weights of their scores."""
-    clashing = find_clashing(tasks)
     weights: dict[str, float | None] = {}
     for task in sorted(tasks, key=lambda one: one.head.reads_entities):
         task.score = add_head(config, task.name, task.head, task.settings)
@@ -239,20 +234,3 @@ def find_clashing(tasks: list[Task]) -> list[str]:
     """The names of tasks that have a class which another has too."""
     counts = Counter(label for task in tasks for label in task.classes)
     return [task.name for task in tasks if any(counts[label] > 1 for label in task.classes)]
-
-
-def _add_corpora(config: Config, recipe: Recipe, tasks: list[Task]) -> None:
-    clashing = find_clashing(tasks)
-    train, dev = config["corpora"]["train"], config["corpora"]["dev"]
-    for task in tasks:
-        files = list_training_files(task.folder, recipe)
-        train["paths"][task.name] = files if len(files) > 1 else files[0]
-    dev["paths"] = {task.name: (task.folder / "dev.spacy").as_posix() for task in tasks}
-    for reader in (train, dev):
-        if clashing:
-            reader["prefixed"] = clashing
-    max_words = _find_max_words(config, recipe, tasks)
-    if max_words:
-        train["max_words"] = max_words
-    if not recipe.development_part:
-        config["corpora"]["dev"] = dict(NO_CORPUS)

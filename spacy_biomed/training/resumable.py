@@ -5,8 +5,6 @@ A run resumes in three steps: batches and schedules are led to the checkpoint's 
 training, the checkpoint puts back everything else, and the loop continues.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 import shutil

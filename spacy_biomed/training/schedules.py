@@ -1,7 +1,5 @@
 """`spacy_biomed.warmup_constant.v1` and `cosine.v1`, schedules that thinc does not have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 from math import cos, pi

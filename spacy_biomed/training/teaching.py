@@ -4,8 +4,6 @@ Hinton et al. 2015, "Distilling the Knowledge in a Neural Network": a student le
 teacher's probabilities, on annotated text and on unlabelled text.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

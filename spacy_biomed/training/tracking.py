@@ -1,7 +1,5 @@
 """`spacy_biomed.TrackingLogger.v1`: scores and settings to MLflow or Weights & Biases."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

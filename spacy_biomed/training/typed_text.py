@@ -1,7 +1,5 @@
 """`spacy_biomed.typed_text.v1`: training texts as people type them, as an augmenter of spaCy."""
 
-from __future__ import annotations
-
 import random
 import re
 import unicodedata

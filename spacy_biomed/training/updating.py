@@ -1,7 +1,5 @@
 """Training that goes on from a trained pipeline, on a corpus that may have further labels."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -136,7 +136,7 @@ def test_a_setting_that_the_file_has_misspelt_is_refused_with_its_line(tiny_conf
     path.write_text(text.replace("[training]\n", "[training]\nmax_stepz = 3\n"), encoding="utf8")
     line = path.read_text(encoding="utf8").splitlines().index("max_stepz = 3") + 1
     result = call("train", path, "-o", tmp_path / "out")
-    expected = "[training] max_stepz: no such setting; did you mean max_steps?"
+    expected = "training.max_stepz: no such setting; did you mean max_steps?"
     assert error_line(result) == f"{path}:{line}: {expected}"
 
 
@@ -208,18 +208,18 @@ def test_a_learning_rate_that_is_no_rate_is_refused_with_its_line(tiny_config, t
         ("rows = [5000, 1000, 2500, 2500]", "rows = [5000, 1000]", "rows: 2 for 4 attributes"),
         ("ents_f = 1.0", "ents_f = 0.0", "training.score_weights: give no weight below 0, and one"),
         ("max_steps = 3", "max_steps = 3\nmax_stepz = 9", "has no effect; did you mean max_steps?"),
-        ("[corpora]", "[corpora]\n\n[trainig]\na = 1", "[trainig]: has no effect; did you mean tr"),
+        ("[corpora]", "[corpora]\n\n[trainig]\na = 1", "trainig: has no effect; did you mean tr"),
         (
             "[components.biomed_context]",
             "[components.biomed_nerr]\na = 1\n\n[components.biomed_context]",
-            "[components] biomed_nerr: has no effect; did you mean biomed_ner?",
+            "components.biomed_nerr: has no effect; did you mean biomed_ner?",
         ),
         (
             "patience = 0",
             'patience = 0\nannotating_components = ["biomed_nre"]',
             "'biomed_nre' is not in the pipeline of [nlp]; did you mean biomed_ner?",
         ),
-        ('lang = "en"', 'lang = "zz"', "[nlp] lang: spaCy knows no such language"),
+        ('lang = "en"', 'lang = "zz"', "nlp.lang: spaCy knows no such language"),
         ('upstream = "*"', 'upstream = "no"', "no encoder is before a head that listens to one"),
         ("pipeline = [", "pipeline = []\nx = [", "no such setting"),
     ],

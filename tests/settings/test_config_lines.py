@@ -4,8 +4,7 @@ import pytest
 from confection import Config
 
 from spacy_biomed.settings.config_lines import (
-    find_line_number,
-    find_missing_variable,
+    explain_syntax,
     locate,
     locate_mentioned,
     locate_setting_or_section,
@@ -50,11 +49,13 @@ def test_the_line_that_a_message_is_about_is_found():
 def test_what_configparser_finds_is_read_from_its_messages():
     with pytest.raises(Exception, match="interpolation") as raised:
         Config().from_str("[a]\nx = ${b.y}\n")
-    assert find_missing_variable(str(raised.value)) == (
-        "a.x",
-        "${b.y} refers to a setting that is not there; correct its name, or add it",
+    assert explain_syntax("[a]\nx = ${b.y}\n", raised.value) == (
+        2,
+        "a.x: ${b.y} refers to a setting that is not there; correct its name, or add it",
     )
     with pytest.raises(Exception, match="line") as raised:
         Config().from_str("[a]\nx = 1\nno setting\n")
-    assert find_line_number(str(raised.value)) == 3
-    assert find_missing_variable("something else") is find_line_number("something else") is None
+    line, problem = explain_syntax("", raised.value)
+    assert line == 3
+    assert problem.startswith("Make sure the sections and values are formatted correctly.")
+    assert explain_syntax("", ValueError("something else")) == (None, "something else; correct it")

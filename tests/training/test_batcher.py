@@ -2,7 +2,9 @@
 
 import random
 from collections.abc import Callable
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import spacy
 from spacy.tokens import Doc
@@ -11,22 +13,29 @@ from spacy.training import Example
 from spacy_biomed.encoders.loading import load_tokenizer
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.training import batcher as module
-from spacy_biomed.training.batcher import (
-    WordPieceCounter,
-    batch_by_sequences_v1,
-    batch_by_word_pieces_v1,
-)
+from spacy_biomed.training.batcher import batch_by_sequences_v1, batch_by_word_pieces_v1
 
 # "Aspirin" is one word piece of the tiny vocabulary's or several: only the tokenizer knows.
 WORD = "Aspirin "
 
 
+class WordTokenizer:
+    """One piece of each word, and two special tokens; keeps how many texts there were in a call."""
+
+    prefix = suffix = (0,)
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, texts):
+        self.calls.append(len(texts))
+        return SimpleNamespace(lengths=np.array([len(text.split()) for text in texts]))
+
+
 @pytest.fixture
 def make_batcher(monkeypatch) -> Callable:
     """A batcher whose tokenizer makes one piece of each word and adds two special tokens."""
-    monkeypatch.setattr(
-        WordPieceCounter, "__call__", lambda self, texts: [len(t.split()) + 2 for t in texts]
-    )
+    monkeypatch.setattr(module, "load_tokenizer", lambda *_: WordTokenizer())
     return lambda size, buckets=0, **settings: batch_by_word_pieces_v1(
         "any", size, buckets, **settings
     )
@@ -147,17 +156,13 @@ def test_what_draws_random_numbers_between_batches_does_not_change_them(
 
 
 def test_many_texts_are_tokenized_at_a_time(monkeypatch, make_examples):
-    calls = []
-    monkeypatch.setattr(
-        WordPieceCounter,
-        "__call__",
-        lambda self, texts: calls.append(len(texts)) or [len(text) for text in texts],
-    )
+    tokenizer = WordTokenizer()
+    monkeypatch.setattr(module, "load_tokenizer", lambda *_: tokenizer)
     monkeypatch.setattr(module, "_TEXTS_AT_A_TIME", 8)
     batcher = batch_by_word_pieces_v1("any", 20, 2)
     examples = make_examples(*range(1, 11), 3)
     list(batcher(examples))
-    assert calls == [8, 3]
+    assert tokenizer.calls == [8, 3]
 
 
 def test_a_stream_is_not_read_to_its_end_for_the_first_batch(make_batcher, make_examples):
@@ -177,15 +182,6 @@ def test_documents_are_batched_as_examples_are(make_batcher, make_examples):
     assert word_counts(make_batcher(12)(docs)) == [[3, 5], [2, 1]]
 
 
-def test_the_counts_are_those_of_the_encoders_tokenizer(any_encoder, nlp):
-    tokenizer = load_tokenizer(str(any_encoder))
-    texts = ["Aspirin reduced the risk.", "", "náuseas", "BRCA1 and TP53"]
-    expected = [
-        len(tokenizer.tokenizer.encode(text, add_special_tokens=True).ids) for text in texts
-    ]
-    assert WordPieceCounter(str(any_encoder))(texts) == expected
-
-
 def test_the_registered_name_batches_by_the_text_of_the_prediction(tiny_bert, nlp):
     config = {
         "@batchers": "spacy_biomed.batch_by_word_pieces.v1",
@@ -195,7 +191,8 @@ def test_the_registered_name_batches_by_the_text_of_the_prediction(tiny_bert, nl
     }
     batcher = spacy.registry.resolve({"batcher": config})["batcher"]
     doc = nlp.make_doc(WORD)
-    pieces = WordPieceCounter(str(tiny_bert))([WORD])[0]
+    tokenizer = load_tokenizer(str(tiny_bert)).tokenizer
+    pieces = len(tokenizer.encode(WORD, add_special_tokens=True).ids)
     batches = list(batcher([Example(doc, doc.copy())] * 20))
     assert [len(batch) for batch in batches[:-1]] == [16 // pieces] * (len(batches) - 1)
     assert sum(len(batch) for batch in batches) == 20
@@ -208,9 +205,8 @@ def test_an_encoder_that_is_not_there_is_named_when_the_first_batch_is_asked_for
 
 
 @pytest.fixture
-def make_sequence_batcher(make_batcher, monkeypatch) -> Callable:
+def make_sequence_batcher(make_batcher) -> Callable:
     """A batcher of sequences with the tokenizer of `make_batcher`."""
-    monkeypatch.setattr(WordPieceCounter, "special", 2)
     return lambda size, **settings: batch_by_sequences_v1("any", size, **settings)
 
 

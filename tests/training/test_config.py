@@ -313,9 +313,9 @@ def test_a_missing_template_is_bad_input(converted, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[paths]\ntrain = null\n[vars\nseed = 0\n", r"t\.cfg:3: .*correct this line"),
-        ("[paths]\ntrain = null\n[nlp]\nlang = null\n", r"t\.cfg: no section \[vars\] to fill"),
-        ("[paths]\n[nlp]\n[vars]\nseed = 0\n", r"t\.cfg: no setting batch_words in \[vars\]"),
+        ("[paths]\ntrain = null\n[vars\nseed = 0\n", r"t\.cfg:3: .*correct it"),
+        ("[paths]\ntrain = null\n[nlp]\nlang = null\n", r"t\.cfg: no template: it has neither"),
+        ("[paths]\n[nlp]\n[vars]\nseed = 0\n", r"t\.cfg: no template: it has neither"),
         ("[training]\nsteps = 5\n[text]\npaths = []\n", r"t\.cfg: no template: it has neither"),
         ("", r"t\.cfg: no template: it has neither"),
     ],

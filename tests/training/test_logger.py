@@ -132,7 +132,12 @@ def test_columns_of_losses_are_named_without_the_packages_name():
 
 
 def test_names_that_would_become_equal_stay_as_they_are():
-    assert module.shorten_names(["ner", "biomed_ner"]) == {"ner": "ner", "biomed_ner": "biomed_ner"}
+    nlp = spacy.blank("en")
+    nlp.add_pipe("biomed_ner")
+    nlp.add_pipe("ner")
+    stdout = io.StringIO()
+    RichLogger_v1()(nlp, stdout, io.StringIO())
+    assert stdout.getvalue().split()[2:6] == ["LOSS", "BIOME...", "LOSS", "NER"]
 
 
 def test_a_component_that_saw_no_example_has_a_loss_of_zero(nlp, tmp_path):

@@ -260,13 +260,12 @@ def test_a_limit_is_of_each_corpus(nlp, write, full):
     assert len(examples) == 4
 
 
-def test_a_corpus_is_read_from_its_file_twice_at_most(nlp, write, full):
+def test_a_corpus_is_read_from_its_file_once(nlp, write, full):
     path = write("train", full, full)
     corpus = MultiTaskCorpus_v1({"topics": path})
-    next(corpus(nlp))  # does not count: it was not read to its end
-    passes = [list(corpus(nlp)), list(corpus(nlp))]
+    passes = [list(corpus(nlp))]
     path.unlink()
-    passes.append(list(corpus(nlp)))
+    passes += [list(corpus(nlp)), list(corpus(nlp))]
     assert [len(examples) for examples in passes] == [2, 2, 2]
     for examples in passes:
         assert [example.reference.cats for example in examples] == [full.cats, full.cats]

@@ -4,7 +4,6 @@ Luo et al. 2023, "AIONER: all-in-one scheme-based biomedical named entity recogn
 learning", table 2, show the loss of accuracy if corpora are merged without this.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -37,8 +36,6 @@ from .corpus import copy_tokens
 MentionSpan = tuple[int, int, str]
 
 MADE_BY = "spacy biomed combine"
-
-_NO_MAP = LabelMap({})
 
 
 @dataclass(slots=True)
@@ -161,22 +158,25 @@ def combine_corpora(
             teacher's probabilities; if a label map has an unknown corpus or label; or if nothing is
             left for training. Then nothing is written.
     """
-    names = _check_names(corpora, label_maps or {})
+    label_maps = label_maps or {}
+    names = [folder.resolve().name for folder in corpora]
+    _check_names(names, label_maps)
     check_replaceable(output, MADE_BY, corpora)
     described = dict(zip(names, map(read_description, corpora), strict=True))
-    report = CombinationReport(output.resolve().name, _common_language(described), [], [])
-    vocab = create_pipeline(report.language).vocab
+    language = _common_language(described)
+    vocab = create_pipeline(language).vocab
+    combined = []
     parts: dict[str, list[_Text]] = {part: [] for part in PARTS}
     for folder, (name, description) in zip(corpora, described.items(), strict=True):
         stated = {field: description.get(field, "") for field in ("licence", "source")}
-        corpus = CombinedCorpus(name, [], **stated)
-        label_map = (label_maps or {}).get(name, _NO_MAP)
+        combined.append(CombinedCorpus(name, [], **stated))
         annotated = description.get("annotated_labels", ())
-        texts = _read_corpus(corpus, folder, annotated, label_map, vocab, spans_key)
-        report.corpora.append(corpus)
+        label_map = label_maps.get(name, LabelMap({}))
+        texts = _read_corpus(combined[-1], folder, annotated, label_map, vocab, spans_key)
         for part in texts:
             parts[part].extend(texts[part])
-    report.labels = sorted({label for corpus in report.corpora for label in corpus.labels})
+    labels = sorted({label for corpus in combined for label in corpus.labels})
+    report = CombinationReport(output.resolve().name, language, labels, combined)
     _leave_out_repeats(parts, ("train", "dev") if train_first else ("dev", "train"))
     merged = {part: _merge_repeats(parts[part]) for part in PARTS if parts[part]}
     if not merged.get("train"):
@@ -185,29 +185,27 @@ def combine_corpora(
     return report
 
 
-def _check_names(corpora: Sequence[Path], label_maps: Mapping[str, LabelMap]) -> list[str]:
-    names = [folder.resolve().name for folder in corpora]
-    for name, times in Counter(names).items():
-        if times > 1:
+def _check_names(names: list[str], label_maps: Mapping[str, LabelMap]) -> None:
+    for name in names:
+        if names.count(name) > 1:
             raise BiomedError(f"{name}: two corpora have this name; rename one of the folders")
     for name in label_maps:
         if name not in names:
             raise BiomedError(f"--map {name}: no such corpus; {list_choices(name, names)}")
-    return names
 
 
 def _common_language(described: Mapping[str, Mapping[str, Any]]) -> str:
-    languages = {name: description["language"] for name, description in described.items()}
-    if len(set(languages.values())) > 1:
-        held = ", ".join(f"{name} is in {language}" for name, language in languages.items())
-        raise BiomedError(f"only corpora of the same language can be combined, but {held}")
     for name, description in described.items():
         if "taught" in description:
             raise BiomedError(
                 f"{name}: carries a teacher's probabilities; combine the corpora before "
                 "`python -m spacy biomed teach`"
             )
-    return next(iter(languages.values()))
+    languages = {name: description["language"] for name, description in described.items()}
+    if len(set(languages.values())) > 1:
+        held = ", ".join(f"{name} is in {language}" for name, language in languages.items())
+        raise BiomedError(f"only corpora of the same language can be combined, but {held}")
+    return languages.popitem()[1]
 
 
 # Reading
@@ -246,20 +244,16 @@ def _read_corpus(
 def _read_text(corpus: str, doc: Doc, spans_key: str | None, counts: CombinedPart) -> _Text:
     has_layer = doc.has_annotation("ENT_IOB") if spans_key is None else spans_key in doc.spans
     mentions = [*map(locate_span, mentions_of(doc, spans_key))]
+    is_split = doc.has_annotation("SENT_START")
+    sentences = (doc if is_split else Sentencizer()(copy_tokens(doc, doc.vocab))).sents
     known = repeated_texts.KnownText(
         corpus,
         repeated_texts.find_pubmed_id(str(doc.user_data.get(DOCUMENT_ID, ""))),
         repeated_texts.normalise_words(doc.text),
-        tuple(map(repeated_texts.normalise_words, _sentences(doc))),
+        tuple(repeated_texts.normalise_words(sentence.text) for sentence in sentences),
     )
     scope = get_scope(doc, spans_key)
     return _Text(doc, known, mentions if has_layer else None, get_unaligned(doc), scope, counts)
-
-
-def _sentences(doc: Doc) -> list[str]:
-    if not doc.has_annotation("SENT_START"):
-        doc = Sentencizer()(copy_tokens(doc, doc.vocab))
-    return [sentence.text for sentence in doc.sents]
 
 
 def _map_text(text: _Text, label_map: LabelMap, labels: Iterable[str]) -> None:
@@ -413,11 +407,10 @@ def _create_doc(text: _Text, spans_key: str | None, counts: PartReport) -> Doc:
 
 def _describe(report: CombinationReport) -> dict[str, object]:
     """The content of `corpus.json`."""
-    description = asdict(report)
-    description["format"] = "combined"
-    description["annotated_labels"] = report.labels
-    for name in ("licence", "source"):
-        description[name] = "; ".join(
+    stated = {
+        name: "; ".join(
             f"{corpus.name}: {getattr(corpus, name) or 'not stated'}" for corpus in report.corpora
         )
-    return description
+        for name in ("licence", "source")
+    }
+    return {**asdict(report), "format": "combined", "annotated_labels": report.labels, **stated}

@@ -130,7 +130,12 @@ def fill_config(
     if not recipe.development_part:
         config["paths"]["dev"] = None
         config.setdefault("corpora", {})["dev"] = dict(NO_CORPUS)
-    steps = count_steps(config, files)
+    filled = config.interpolate()
+    batcher = filled.get("training", {}).get("batcher", {})
+    if not batcher:
+        batcher = {"@batchers": BY_WORDS, "size": filled["vars"]["batch_words"]}
+    max_words = filled.get("corpora", {}).get("train", {}).get("max_words", 0)
+    steps = count_batches(files, batcher, max_words)
     recipe.fill(config["vars"], steps, recipe.epochs if epochs is None else epochs)
     config["nlp"]["lang"] = description["language"]
     return config.merge(settings)
@@ -183,25 +188,13 @@ def list_training_files(corpus: Path, recipe: Recipe) -> list[str]:
     return [file.as_posix() for file in files if file.name == "train.spacy" or file.is_file()]
 
 
-def count_steps(config: Config, files: Sequence[str]) -> int:
-    """Batches, which are optimizer steps, in an epoch of a config with its paths filled in.
-
-    Training shuffles the documents for each epoch, which changes the number by a few.
-    """
-    filled = config.interpolate()
-    batcher = filled.get("training", {}).get("batcher", {})
-    if not batcher:
-        batcher = {"@batchers": BY_WORDS, "size": filled["vars"]["batch_words"]}
-    max_words = filled.get("corpora", {}).get("train", {}).get("max_words", 0)
-    return count_batches(files, batcher, max_words)
-
-
 def count_batches(
     files: Sequence[Path | str], batcher: Mapping[str, Any], max_words: int = 0
 ) -> int:
     """Batches that a batcher, an interpolated section of a config, makes of .spacy files in order.
 
-    Examples have at most `max_words` tokens; 0 for whole documents.
+    Training shuffles the documents for each epoch, which changes the number by a few. Examples have
+    at most `max_words` tokens; 0 for whole documents.
     """
     docs = (doc for file in files for doc in read_docs(Path(file), Vocab()) if len(doc))
     if max_words:

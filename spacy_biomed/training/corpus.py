@@ -5,6 +5,7 @@ Annotations are types and not strings: by them spaCy checks the settings of a cl
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -114,44 +115,31 @@ def split_doc(doc: Doc, max_words: int) -> Iterator[Doc]:
     section 3). No mention of `doc.ents` or of a span group is cut: a part ends before a mention
     that would not fit, and is longer than `max_words` only if a single mention is.
     """
-    check_mentions_only(doc)
+    of_whole_documents = {
+        "classes": bool(doc.cats),
+        "pairs": PAIR_KEY in doc.spans,
+        "relations": RELATIONS in doc.user_data,
+        "a teacher's probabilities": SOFT_LABELS_KEY in doc.user_data,
+    }
+    for name, is_there in of_whole_documents.items():
+        if is_there:
+            raise BiomedError(
+                f"corpora.train.max_words cuts documents of mentions, and this corpus has {name}, "
+                "which belong to whole documents: set it to 0"
+            )
     is_inside = np.zeros(len(doc) + 1, dtype=bool)
     for span in (*doc.ents, *(span for group in doc.spans.values() for span in group)):
         is_inside[span.start + 1 : span.end] = True
-    start = 0
-    for end in _find_ends(doc, is_inside):
-        while start < end:
-            cut = _find_cut(is_inside, start, min(start + max_words, end))
-            yield _copy_part(doc, start, cut)
-            start = cut
-
-
-def check_mentions_only(doc: Doc) -> None:
-    """Raise BiomedError if a document has an annotation of the whole text, such as classes."""
-    others = {"classes": bool(doc.cats), "pairs": PAIR_KEY in doc.spans}
-    others["relations"] = RELATIONS in doc.user_data
-    others["a teacher's probabilities"] = SOFT_LABELS_KEY in doc.user_data
-    found = [name for name, is_there in others.items() if is_there]
-    if found:
-        raise BiomedError(
-            f"corpora.train.max_words cuts documents of mentions, and this corpus has {found[0]}, "
-            "which belong to whole documents: set it to 0"
-        )
-
-
-def _find_ends(doc: Doc, is_inside: np.ndarray) -> list[int]:
-    """The ends of the sentences, in tokens, but for those inside a mention."""
     has_sentences = doc.has_annotation("SENT_START")
-    starts = [token.i for token in doc[1:] if has_sentences and token.is_sent_start]
-    return [*(start for start in starts if not is_inside[start]), len(doc)]
-
-
-def _find_cut(is_inside: np.ndarray, start: int, cut: int) -> int:
-    """The last place up to `cut` that is in no mention, or the first after it if there is none."""
-    before = np.flatnonzero(~is_inside[start + 1 : cut + 1])
-    if len(before):
-        return start + 1 + int(before[-1])
-    return cut + int(np.flatnonzero(~is_inside[cut:])[0])
+    ends = [token.i for token in doc[1:] if has_sentences and token.is_sent_start]
+    places = np.flatnonzero(~is_inside)  # where the document may be cut
+    start = 0
+    for end in (*(end for end in ends if not is_inside[end]), len(doc)):
+        while start < end:
+            before = places[np.searchsorted(places, min(start + max_words, end), "right") - 1]
+            cut = before if before > start else places[np.searchsorted(places, start, "right")]
+            yield _copy_part(doc, start, int(cut))
+            start = int(cut)
 
 
 def _copy_part(doc: Doc, start: int, end: int) -> Doc:
@@ -201,10 +189,14 @@ def find_learner(
     what a head recognises in the training part (`EncoderHead.recognised_by`).
     """
     learners = list_learners()
-    task = task or description.get("task") or _catalogue_task(description["name"])
-    train = description["parts"].get("train", {})
-    recognised = (head.recognise(train) for head in learners.values())
-    task = task or next(filter(None, recognised), None)
+    task = task or description.get("task")
+    if not task:
+        with suppress(BiomedError):  # a corpus of the user's own
+            task = find_corpus(description["name"]).task
+    if not task:
+        train = description["parts"].get("train", {})
+        recognised = (head.recognise(train) for head in learners.values())
+        task = next(filter(None, recognised), None)
     if task in learners:
         return task, learners[task]
     problem = f"no head learns the task {quote(task)}" if task else "its task is not known"
@@ -222,13 +214,6 @@ def list_learners() -> dict[str, type[EncoderHead]]:
         for task in head.learns:
             learners.setdefault(task, head)
     return learners
-
-
-def _catalogue_task(name: str) -> str | None:
-    try:
-        return find_corpus(name).task
-    except BiomedError:  # the user's own
-        return None
 
 
 # The registered name.

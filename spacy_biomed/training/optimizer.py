@@ -159,13 +159,19 @@ class AdamW(Optimizer):
         get_ema_multi_avg_fn(decay)(averages, [weights for _, weights in trained], None)
 
     def _parameter_groups(self, module: "torch.nn.Module") -> list[dict[str, Any]]:
-        """Parameter groups: for each depth one with and one without weight decay."""
-        trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
-        depths = layer_depths(list(trained))
-        top = max(depths.values(), default=0)
+        """For each depth a group with and one without weight decay: arguments of an optimizer.
+
+        The embeddings have depth 0, and layers count from 1. A parameter that belongs to no layer
+        has the depth of the parameter before it.
+        """
         groups: dict[tuple[int, bool], list[torch.nn.Parameter]] = defaultdict(list)
-        for name, parameter in trained.items():
-            groups[depths[name], parameter.ndim < 2].append(parameter)
+        depth = 0
+        for name, parameter in module.named_parameters():
+            if parameter.requires_grad:
+                if found := LAYER_NUMBER.search(name):
+                    depth = int(found.group(1)) + 1
+                groups[depth, parameter.ndim < 2].append(parameter)
+        top = max((depth for depth, _ in groups), default=0)
         return [
             {
                 "params": parameters,
@@ -266,24 +272,6 @@ class Adamax(AdamW):
             for group in self._parameter_groups(module)
         ]
         return torch.optim.Adamax(groups, betas=(self.b1, self.b2), eps=self.eps)
-
-
-def layer_depths(names: list[str]) -> dict[str, int]:
-    """The depth of each parameter of an encoder, by its name.
-
-    The embeddings have depth 0, and layers count from 1. A parameter that belongs to no layer has
-    the depth of the parameter before it.
-
-    Examples:
-        >>> layer_depths(["embeddings.word.weight", "encoder.layer.0.bias", "encoder.layer.1.bias"])
-        {'embeddings.word.weight': 0, 'encoder.layer.0.bias': 1, 'encoder.layer.1.bias': 2}
-    """
-    depths, current = {}, 0
-    for name in names:
-        found = LAYER_NUMBER.search(name)
-        current = int(found.group(1)) + 1 if found else current
-        depths[name] = current
-    return depths
 
 
 # The names of earlier versions.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from spacy.language import Language
+from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, DocBin
 from spacy.util import minibatch
 
@@ -90,21 +91,20 @@ def create_taught_corpus(
     is_in_sentences = train["documents"] == train["sentences"]
     with replacing_directory(output, MADE_BY, sources) as partial:
         taught = DocBin(attrs=ATTRIBUTES, store_user_data=True)
+        annotated = words = 0
         annotated_docs = read_docs(corpus / "train.spacy", first.vocab)
-        annotated = 0
-        for doc in teach(teachers, annotated_docs, merge_into=merge_into):
+        for doc in _teach(teachers, annotated_docs, merge_into):
             annotated += 1
             for _ in range(repeat):
                 taught.add(doc)
-        unlabelled = make_docs(first, texts, sentences=is_in_sentences)
-        words = 0
-        for doc in teach(teachers, unlabelled, merge_into=merge_into):
+        unlabelled = _make_docs(first, texts, sentences=is_in_sentences)
+        for doc in _teach(teachers, unlabelled, merge_into):
             words += len(doc)
             taught.add(doc)
         taught.to_disk(partial / "train.spacy")
-        for part in ("dev", "test"):
-            if (corpus / f"{part}.spacy").is_file():
-                shutil.copyfile(corpus / f"{part}.spacy", partial / f"{part}.spacy")
+        for name in ("dev.spacy", "test.spacy"):
+            if (corpus / name).is_file():
+                shutil.copyfile(corpus / name, partial / name)
         report = TeachingReport(components, annotated, len(taught) - repeat * annotated, words)
         description["taught"] = {
             "components": components,
@@ -142,26 +142,21 @@ def _taught_name(part: Teacher, merge_into: str | None) -> str:
     return merge_into if merge_into and isinstance(part, BiomedNER) else part.name
 
 
-def make_docs(nlp: Language, texts: Iterable[str], *, sentences: bool) -> Iterator[Doc]:
+def _make_docs(nlp: Language, texts: Iterable[str], *, sentences: bool) -> Iterator[Doc]:
     """Tokenize texts, or with `sentences` each of their sentences; empty documents are left out."""
-    from spacy.pipeline import Sentencizer
-
     sentencizer = Sentencizer()
     for text in texts:
         doc = nlp.make_doc(text)
         parts: Iterable[Doc] = (doc,)
         if sentences:
             parts = (nlp.make_doc(sentence.text.strip()) for sentence in sentencizer(doc).sents)
-        yield from (part for part in parts if len(part))
+        yield from filter(len, parts)
 
 
-def teach(
-    teachers: Sequence[Language], references: Iterable[Doc], *, merge_into: str | None = None
+def _teach(
+    teachers: Sequence[Language], references: Iterable[Doc], merge_into: str | None
 ) -> Iterator[Doc]:
-    """Store the teachers' probabilities on documents, without changing their annotation.
-
-    `merge_into` is as in `create_taught_corpus`.
-    """
+    """Store the teachers' probabilities on documents, without changing their annotation."""
     for batch in minibatch(references, teachers[0].batch_size):
         found: dict[str, list[tuple[list[str], list[Floats2d]]]] = defaultdict(list)
         for teacher in teachers:

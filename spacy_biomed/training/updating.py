@@ -90,8 +90,7 @@ def create_update(
         seed=seed,
     )
     nlp = load_pipeline(source)
-    trained = [name for name in config["nlp"].get("pipeline", ()) if _learns(config, name)]
-    _check_source(nlp, source, config, trained)
+    trained = _find_trained(nlp, source, config)
     if nlp.lang != description["language"]:
         raise BiomedError(
             f"--source {source}: a pipeline of the language {quote(nlp.lang)}, and {corpus} is of "
@@ -102,8 +101,8 @@ def create_update(
     config["vars"]["source"] = config["vars"].pop("encoder")
     _take_pipeline(config, nlp, trained)
     heads = [head for name in trained if isinstance(head := nlp.get_pipe(name), BiomedNER)]
-    known = {label for head in heads for label in head.labels}
     annotated = set(description.get("annotated_labels", ()))
+    known = {label for head in heads for label in head.labels}
     taught = description.get("taught", {}).get("components", ())
     untaught = {label for head in heads if head.name not in taught for label in head.labels}
     frozen = [name for name in nlp.component_names if name not in trained]
@@ -115,30 +114,27 @@ def create_update(
     )
 
 
-def _learns(config: Config, name: str) -> bool:
-    """Whether a component of a template can be trained."""
-    factory = config.get("components", {}).get(name, {}).get("factory", name)
-    made = find_described(factory)
-    return made is None or issubclass(made, TrainablePipe)
-
-
-def _check_source(nlp: Language, source: str, config: Config, trained: Sequence[str]) -> None:
-    """Raise BiomedError if a pipeline lacks a component that the template trains."""
-    factories = {name: nlp.get_pipe_meta(name).factory for name in nlp.component_names}
-    for name in trained:
+def _find_trained(nlp: Language, source: str, config: Config) -> list[str]:
+    """The components that a template trains; raise BiomedError if the pipeline lacks one."""
+    own = {name: nlp.get_pipe_meta(name).factory for name in nlp.component_names}
+    trained = []
+    for name in config["nlp"].get("pipeline", ()):
         factory = config.get("components", {}).get(name, {}).get("factory", name)
-        own = factories.get(name)
-        if own == EXPORTED and factory == TRAINABLE:
+        made = find_described(factory)
+        if made is not None and not issubclass(made, TrainablePipe):
+            continue
+        if own.get(name) == EXPORTED and factory == TRAINABLE:
             raise BiomedError(
                 f"--source {source}: training needs the PyTorch pipeline, and this one's encoder "
                 f"is exported ({EXPORTED}); give the pipeline that it was compressed from"
             )
-        if own != factory:
-            held = ", ".join(factories) or "no components"
+        if own.get(name) != factory:
             raise BiomedError(
                 f"--source {source}: has no component '{name}' of the kind '{factory}', which is "
-                f"to be trained on the corpus; it has {held}"
+                f"to be trained on the corpus; it has {', '.join(own) or 'no components'}"
             )
+        trained.append(name)
+    return trained
 
 
 def _choose_rate(nlp: Language, config: Config) -> float | None:
@@ -191,32 +187,24 @@ def continue_pipeline_v1(source: str, components: list[str]) -> Callable[[Langua
             head = nlp.get_pipe(name)
             if isinstance(head, EncoderHead) and (new := head.add_labels_of(corpus(nlp))):
                 logger.info("Added labels to '%s': %s", name, ", ".join(new))
-        _forget_calibrations(nlp, components)
+        has_moving_encoder = any(nlp.get_pipe_meta(one).factory == TRAINABLE for one in components)
+        for name, pipe in nlp.components:
+            if isinstance(pipe, CalibratedHead) and (has_moving_encoder or name in components):
+                pipe.forget_calibration()
         return nlp
 
     return prepare
 
 
-def _forget_calibrations(nlp: Language, learning: Sequence[str]) -> None:
-    """Drop what was fitted for the probabilities of heads that learn, or whose encoder does."""
-    has_moving_encoder = any(nlp.get_pipe_meta(name).factory == TRAINABLE for name in learning)
-    for name, pipe in nlp.components:
-        if isinstance(pipe, CalibratedHead) and (has_moving_encoder or name in learning):
-            pipe.forget_calibration()
-
-
 def _copy_tokenizer(nlp: Language, source: str) -> None:
     """Raise BiomedError if the tokenizer of the pipeline `source` is of another kind."""
     other = spacy.load(source, exclude=nlp.component_names)
-    if _tokenizer_settings(nlp) != _tokenizer_settings(other):
+    own, others = (one.config.interpolate()["nlp"]["tokenizer"] for one in (nlp, other))
+    if own != others:
         raise BiomedError(
             f"[nlp.tokenizer] of the config is not that of {source}, whose components are "
             "sourced; `spacy biomed init-config --source` writes a config with the same"
         )
-    own: Any = nlp.tokenizer
-    others: Any = other.tokenizer
-    own.from_bytes(others.to_bytes(exclude=["vocab"]), exclude=["vocab"])
-
-
-def _tokenizer_settings(nlp: Language) -> dict[str, object]:
-    return nlp.config.interpolate()["nlp"]["tokenizer"]
+    tokenizer: Any = nlp.tokenizer
+    source_tokenizer: Any = other.tokenizer
+    tokenizer.from_bytes(source_tokenizer.to_bytes(exclude=["vocab"]), exclude=["vocab"])

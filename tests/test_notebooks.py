@@ -1,18 +1,10 @@
-"""The notebooks run from the first cell to the last, and show what they are for."""
+"""The notebook of collections, which no page of tasks has, runs from its first cell to its last."""
 
 import ast
 import json
 from pathlib import Path
 
-import pytest
-
 FOLDER = Path(__file__).parents[1] / "notebooks"
-SHOWN = {
-    "assertion": "('alergias', 'hospital_course', True, False)",
-    "collections": "'values': 'DISEASE'",
-    "deidentification": "'[NOMBRE] ingresó el [DATE] con fiebre. Tel.: [PHONE].'",
-    "entities": "('colorectal cancer', 'DISEASE', 0.",
-}
 
 
 def run(cells):
@@ -27,17 +19,9 @@ def run(cells):
     return shown
 
 
-def test_each_notebook_is_checked():
-    assert sorted(SHOWN) == sorted(path.stem for path in FOLDER.glob("*.ipynb"))
-
-
-@pytest.mark.slow(least=1)
-@pytest.mark.parametrize("name", SHOWN)
-def test_a_notebook_runs_and_shows_what_it_finds(name, monkeypatch):
-    notebook = json.loads((FOLDER / f"{name}.ipynb").read_text(encoding="utf8"))
+def test_the_notebook_of_collections_shows_what_it_finds(monkeypatch):
+    notebook = json.loads((FOLDER / "collections.ipynb").read_text(encoding="utf8"))
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert not any(cell["outputs"] for cell in cells)  # none is kept in the repository
     monkeypatch.chdir(FOLDER)
-    shown = run(cells)
-    assert SHOWN[name] in "".join(shown)
-    assert any("<div" in value for value in shown) or name == "collections"
+    assert "'values': 'DISEASE'" in "".join(run(cells))

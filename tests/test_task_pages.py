@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import math
 import re
+import runpy
 import shlex
 import shutil
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import srsly
@@ -21,37 +22,15 @@ from typer.testing import CliRunner
 from spacy_biomed.corpora.corpus_catalogue import find_corpus
 
 REPOSITORY = Path(__file__).parents[1]
-PAGES = sorted((REPOSITORY / "docs" / "tasks").glob("*.md"))
-SECTION = "Try it"
+NOTEBOOKS = runpy.run_path(str(REPOSITORY / "docs" / "write_notebooks.py"))
+PAGES, read_section, find_blocks = (
+    NOTEBOOKS[name] for name in ("PAGES", "read_section", "find_blocks")
+)
 # Pages that begin with a pipeline of the repository, or with rules, and train nothing.
 WITHOUT_TRAINING = {"assertion", "linking", "patients"}
 
 # The only difference from the pages: trainings stop after a few steps.
 SHORT = ["--vars.max_steps", "4"]
-
-
-class Block(NamedTuple):
-    """A block of a page: lines of commands, or a Python snippet."""
-
-    kind: str
-    text: str
-
-
-def read_section(page: str) -> str:
-    """The text of the section to run, which has to be the page's first section."""
-    _, *sections = re.split(r"^## ", page, flags=re.MULTILINE)
-    title, _, text = sections[0].partition("\n") if sections else ("", "", "")
-    assert title == SECTION, f"the first section has to be '{SECTION}'"
-    return text
-
-
-def find_blocks(section: str) -> list[Block]:
-    """The indented blocks ("commands") and the fenced blocks of a section, in order."""
-    blocks = re.compile(r"^```(\w*)\n(.*?)^```$|((?:^ {4}[^\n]*\n)+)", re.MULTILINE | re.DOTALL)
-    return [
-        Block(language, fenced) if indented is None else Block("commands", indented)
-        for language, fenced, indented in (match.groups() for match in blocks.finditer(section))
-    ]
 
 
 def copy_inputs(section: str, folder: Path) -> None:
@@ -88,8 +67,7 @@ def run_section(section: str) -> tuple[dict[str, Any], list[str]]:
     for kind, text in find_blocks(section):
         if kind == "commands":
             run_commands(text)
-        else:
-            assert kind == "python", text
+        elif kind == "python":
             with redirect_stdout(printed):
                 exec(text, names)
     return names, printed.getvalue().splitlines()
@@ -234,10 +212,10 @@ CHECKS: dict[str, Callable[[dict[str, Any], list[str]], None]] = {
 @pytest.mark.slow(least=6)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_what_a_page_says_to_try_works_as_it_stands(page, tmp_path, monkeypatch):
-    section = read_section(page.read_text(encoding="utf8"))
+    _, section = read_section(page.read_text(encoding="utf8"))
     if "import duckdb" in section:
         pytest.importorskip("duckdb", reason="needs DuckDB")
-    assert {block.kind for block in find_blocks(section)} == {"commands", "python"}
+    assert {block.kind for block in find_blocks(section)} == {"text", "commands", "python"}
     assert "python -m spacy biomed train " in section or page.stem in WITHOUT_TRAINING
     copy_inputs(section, tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -260,11 +238,18 @@ def test_a_page_without_something_to_try_is_found_out(rest):
         read_section(f"# A task\n\n{rest}")
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_notebook_has_what_its_page_says_to_try(page):
+    """Where it does not: python docs/write_notebooks.py"""
+    written = srsly.read_json(REPOSITORY / "notebooks" / f"{page.stem}.ipynb")
+    assert written == NOTEBOOKS["make_notebook"](page)
+
+
 def test_blocks_are_read_as_they_are_pasted():
     section = "Do:\n\n    python -m spacy a \\\n        --b\n    python -m spacy c\n\n"
     section += "```python\nif True:\n    print(1)\n```\n\nand not `this`.\n"
-    commands, snippet = find_blocks(section)
-    assert (commands.kind, snippet.kind) == ("commands", "python")
+    _, commands, snippet, _ = blocks = find_blocks(section)
+    assert [block.kind for block in blocks] == ["text", "commands", "python", "text"]
     assert commands.text.count("python -m spacy") == 2
     assert snippet.text == "if True:\n    print(1)\n"
 

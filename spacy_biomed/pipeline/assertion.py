@@ -25,7 +25,6 @@ from ..annotations.assertions import (
     set_assertions,
 )
 from ..encoders.batching.ragged import borders
-from ..errors import BiomedError
 from ..models.span_classifiers import MentionPlaces
 from .encoder_head import (
     CalibratedHead,
@@ -34,6 +33,7 @@ from .encoder_head import (
     Predictions,
     check_choice,
     check_least,
+    check_probability,
     check_share,
     own_arguments,
     quote_text,
@@ -206,9 +206,9 @@ class BiomedAssertion(CalibratedHead, LabelHead):
         return [span for span in spans if labels is None or span.label_ in labels]
 
     def _gold(self, examples: Iterable[Example]) -> tuple[list[list[Span]], Floats2d]:
-        """The spans with gold assertions of each predicted document, and their values.
+        """The spans with gold assertions of each document, and (spans of all, labels) values.
 
-        The values are (spans of all, labels), with NaN where nothing is annotated.
+        They are NaN where nothing is annotated.
         """
         found: list[list[Span]] = []
         targets = [np.zeros((0, len(self.labels)))]
@@ -218,11 +218,7 @@ class BiomedAssertion(CalibratedHead, LabelHead):
             for start, end, stored in list_assertions(example.reference):
                 values = [stored.get(label, np.nan) for label in self.labels]
                 for label, value in zip(self.labels, values, strict=True):
-                    if value < 0.0 or value > 1.0:
-                        raise BiomedError(
-                            f"{label} of a mention in {quote_text(doc)} is {value:g}: use a number "
-                            "from 0 to 1"
-                        )
+                    check_probability(f"{label} of a mention in {quote_text(doc)}", value)
                 span = doc.char_span(start, end, alignment_mode="expand")
                 if span is not None and len(span):
                     found[-1].append(span)
@@ -257,11 +253,9 @@ make_biomed_assertion = register_factory(
 
 
 def find_windows(doc: Doc, spans: Sequence[Span], window: int) -> Ints2d:
-    """The tokens of spans, and at most `window` around them, in their sentences if there are any.
+    """(3, spans, 2) the first token, and the one after the last, of spans, before and after them.
 
-    Returns:
-        (3, spans, 2) the first token, and the one after the last, of spans, of what is before, and
-        of what is after.
+    At most `window` tokens are read on each side, in the sentence if there are any.
     """
     starts = np.flatnonzero(doc.to_array([SENT_START]).ravel() == 1)
     edges = np.unique([0, *starts.tolist(), len(doc)])
@@ -295,19 +289,16 @@ def score_assertions(
 
 def compare_assertions(example: Example, labels: Collection[str]) -> Compared | None:
     """The gold and predicted assertions that `score_assertions` counts; None without any gold."""
-    known, gold = set(), set()
-    for start, end, stored in list_assertions(example.reference):
-        for label in labels:
-            if label in stored:
-                known.add((start, end, label))
-                if stored[label] >= THRESHOLD:
-                    gold.add((start, end, label))
-    if not known:
+    gold, predicted = (
+        {
+            (start, end, label): value >= THRESHOLD
+            for start, end, stored in list_assertions(doc)
+            for label, value in stored.items()
+            if label in labels
+        }
+        for doc in (example.reference, example.predicted)
+    )
+    if not gold:
         return None
-    predicted = {
-        (start, end, label)
-        for start, end, stored in list_assertions(example.predicted)
-        for label, value in stored.items()
-        if value >= THRESHOLD
-    }
-    return gold, predicted & known, ()
+    true, found = ({fact for fact in gold if one.get(fact)} for one in (gold, predicted))
+    return true, found, ()

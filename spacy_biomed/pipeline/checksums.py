@@ -35,10 +35,7 @@ def replacing_pipeline(
 
 
 def write_checksums(directory: Path) -> None:
-    """Write the checksums of a pipeline's files.
-
-    Hidden files, meta, model card and the folder `trainable` have none there.
-    """
+    """Write the checksums of a pipeline's files, but hidden ones, meta, card and `trainable`."""
     files = {path.relative_to(directory): path for path in directory.rglob("*") if path.is_file()}
     lines = [
         f"{_hash(path)}  {name.as_posix()}\n"
@@ -61,27 +58,23 @@ def check_checksums(directory: Path) -> None:
     if not sums.is_file():
         return
     for name, expected in _read(sums):
+        problem = ""
         try:
-            found = _hash(directory / name)
+            is_whole = _hash(directory / name) == expected
         except OSError as error:
+            is_whole, problem = False, f" ({error.strerror})"
+        if not is_whole:
             raise DamagedPipelineError(
-                f"{directory / name}: cannot be read ({error.strerror}), and {CHECKSUMS} lists it "
-                "as a part of the pipeline; copy or install the pipeline again"
-            ) from error
-        if found != expected:
-            raise DamagedPipelineError(
-                f"{directory / name}: is not as it was written, by its checksum in {CHECKSUMS}; "
-                "copy or install the pipeline again. If you have changed the file yourself, delete "
-                f"{CHECKSUMS}"
+                f"{directory / name}: is not as it was written, by its checksum in {CHECKSUMS}"
+                f"{problem}; copy or install the pipeline again. If you have changed the file "
+                f"yourself, delete {CHECKSUMS}"
             )
 
 
 def list_files(directory: Path) -> list[str]:
     """The names of a pipeline's files: those with a checksum, the checksums, meta and model card.
 
-    Raises:
-        DamagedPipelineError: if there are no checksums, or if one is of a file elsewhere or of a
-            hidden file.
+    A checksum of a file elsewhere or of a hidden file is refused.
     """
     sums = directory / CHECKSUMS
     if not sums.is_file():
@@ -97,12 +90,9 @@ def list_files(directory: Path) -> list[str]:
 
 
 def check_component(path: Path) -> None:
-    """Check the pipeline that a component is loaded from, by the component's directory.
-
-    Without its settings there, spaCy would take their defaults.
-    """
+    """Check the pipeline that a component is loaded from, by the component's directory."""
     check_checksums(path.parent)
-    if not (path / "cfg").is_file():
+    if not (path / "cfg").is_file():  # spaCy would take the defaults
         raise DamagedPipelineError(
             f"{path}: lacks the file cfg with the settings of the component; copy or install the "
             "pipeline again"

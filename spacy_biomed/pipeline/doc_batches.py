@@ -16,13 +16,9 @@ MAX_TOKENS = 8192
 def batch_docs(
     stream: Iterable[Doc], batch_size: int, max_tokens: int = MAX_TOKENS
 ) -> Iterator[list[Doc]]:
-    """Split a stream of documents into batches.
+    """Split a stream into batches of at most so many tokens; a longer document is one alone.
 
-    With the same arguments the encoder and its heads make the same batches, so a head gets a whole
-    batch of the encoder at once.
-
-    Args:
-        max_tokens: tokens of all documents of a batch. A longer document is a separate batch.
+    The encoder and its heads make the same batches, so a head gets a whole one of the encoder.
     """
     batch: list[Doc] = []
     tokens = 0

@@ -404,6 +404,12 @@ def check_share(component: str, setting: str, value: float) -> None:
         raise BiomedError(f"[components.{component}] {setting} = {value}: use a number from 0 to 1")
 
 
+def check_probability(what: str, value: float) -> None:
+    """Raise BiomedError if an annotated value is not between 0 and 1; NaN is none."""
+    if value < 0.0 or value > 1.0:
+        raise BiomedError(f"{what} is {value:g}: use a number from 0 to 1")
+
+
 def check_choice(component: str, setting: str, value: str, choices: Iterable[str]) -> None:
     """Raise BiomedError if a component's setting is not one of the choices."""
     if value not in choices:

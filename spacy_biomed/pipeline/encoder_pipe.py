@@ -122,7 +122,10 @@ class EncoderPipe(BatchLearner, Tok2Vec):
         if not isinstance(model, Model):
             return
         for node in model.walk():
-            if is_listener(node) and node.upstream_name in ("*", self.name):
+            # spacy-transformers may not be installed.
+            is_stock = type(node).__name__ == "TransformerListener"
+            is_listener = is_stock or isinstance(node, EncoderListener)
+            if is_listener and getattr(node, "upstream_name", "") in ("*", self.name):
                 self.add_listener(node, component.name)
                 self._heads[component.name] = model
 
@@ -362,12 +365,6 @@ def reads_capitals(nlp: Language) -> bool:
     """Whether an encoder of a pipeline reads text in capitals as if it were in small letters."""
     encoders = (pipe for _, pipe in nlp.pipeline if isinstance(pipe, EncoderPipe))
     return any(encoder.model.attrs.get("normalize") for encoder in encoders)
-
-
-def is_listener(node: Model) -> bool:
-    """Whether a layer is a listener of this package or of spacy-transformers, installed or not."""
-    is_stock = type(node).__name__ == "TransformerListener" and hasattr(node, "upstream_name")
-    return is_stock or isinstance(node, EncoderListener)
 
 
 def _from_stock(backprop: EncodedBackprop) -> Callable[[list], list]:

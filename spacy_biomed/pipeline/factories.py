@@ -19,16 +19,10 @@ def register_factory(
     assigns: Iterable[str],
     default_score_weights: dict[str, float | None] | None = None,
 ) -> Callable[..., Pipe]:
-    """Register a factory for a class, whose settings are the arguments of the class.
+    """Register a factory for a class, whose settings are the arguments of its constructor.
 
-    The names, the types and the defaults of settings are written only once, in the constructor.
-
-    Args:
-        made: a class of components, whose arguments are `name`, the settings, and the pipeline's
-            `vocab` or the pipeline itself, `nlp`.
-        default_config: the defaults of the settings that are functions of a registry, such as the
-            model.
-        assigns, default_score_weights: as in spaCy's `Language.factory`.
+    So their names, types and defaults are written once. The class may also take `vocab` or `nlp`.
+    `default_config` has the settings that are functions of a registry, such as the model.
     """
     parameters = signature(made, eval_str=True).parameters
 

@@ -8,10 +8,9 @@ from ..arrays import Floats2d
 
 
 def log_normalizer(scores: Floats2d, exclusive: bool) -> Floats2d:
-    """The numbers to subtract from scores to get log probabilities, without overflow.
+    """What to subtract from scores, (docs, labels), to get log probabilities, without overflow.
 
-    Scores are (docs, labels). The result is (docs, 1) for a softmax over the labels, or (docs,
-    labels) for a sigmoid of each.
+    It is (docs, 1) for a softmax over the labels, or (docs, labels) for a sigmoid of each.
     """
     xp = get_array_module(scores)
     if exclusive:
@@ -35,13 +34,9 @@ def cross_entropy(
 def mean_cross_entropy(
     scores: Floats2d, targets: Floats2d, exclusive: bool
 ) -> tuple[float, Floats2d]:
-    """The cross-entropy where a target is known, and its gradient, (docs, labels).
+    """The mean cross-entropy over documents, or their labels, and its gradient, (docs, labels).
 
-    The mean is over documents if the scores are of a softmax, else over labels of documents.
-
-    Args:
-        targets: (docs, labels) the probabilities to learn; NaN where nothing is known. They are on
-            the device of the scores, and are changed.
+    Targets are NaN where nothing is known. They are changed.
     """
     xp = get_array_module(scores)
     known = ~xp.isnan(targets)

@@ -85,7 +85,6 @@ class PhiPatterns(Described, Pipe):
         self.nlp = nlp
         self._language = choose_language(name, language, nlp, PATTERN_LANGUAGES, "patterns")
         self.cfg = {"spans_key": spans_key}
-        self._spans_key = spans_key
         try:
             check_patterns([*(patterns or ()), *labels])
         except BiomedError as error:
@@ -105,13 +104,13 @@ class PhiPatterns(Described, Pipe):
             if pattern in labels
         ]
         found = [span for span in spans if span is not None]
-        if self._spans_key is None:
+        key = self.cfg["spans_key"]
+        if key is None:
             has_layer = doc.has_annotation("ENT_IOB")
             united = filter_spans(self._unite(doc, doc.ents, found))
             doc.set_ents(united, default="outside" if has_layer else "missing")
-        elif self._spans_key in doc.spans:
-            united = self._unite(doc, doc.spans[self._spans_key], found)
-            write_mentions(doc, self._spans_key, united)
+        elif key in doc.spans:
+            write_mentions(doc, key, self._unite(doc, doc.spans[key], found))
         return doc
 
     @property
@@ -123,7 +122,8 @@ class PhiPatterns(Described, Pipe):
     def _labels(self) -> dict[str, str]:
         from ..deidentification.pattern_matches import choose_labels
 
-        declared = () if self.nlp is None else list_finders(self.nlp, self, self._spans_key).labels
+        key = self.cfg["spans_key"]
+        declared = () if self.nlp is None else list_finders(self.nlp, self, key).labels
         labels = choose_labels(declared, self._given)
         return {name: label for name, label in labels.items() if name in self._patterns}
 

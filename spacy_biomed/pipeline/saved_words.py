@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import srsly
@@ -22,11 +22,7 @@ _STRINGS = "strings.json"
 
 
 def write_pipeline(nlp: Language, path: Path, exclude: Iterable[str] = ()) -> None:
-    """Write a pipeline to a directory without the words of the texts that it has read.
-
-    `nlp.to_disk` writes every word. Where a component of another package may need them, they stay,
-    with a warning.
-    """
+    """Write a pipeline to a directory without the words of the texts; see `remove_words`."""
     unwritten = [] if list_unknown(nlp) else ["strings"]
     nlp.to_disk(path, exclude=[*exclude, *unwritten])
     remove_words(nlp, path)
@@ -62,13 +58,10 @@ def without_words_v1() -> Callable[[Language], Language]:
 
 
 def strip_directory(path: Path, *, force: bool = False) -> tuple[int, int]:
-    """Remove the words of texts from the vocabulary of a pipeline's directory, in place.
+    """Remove the words of texts from a pipeline's directory and its folder `trainable`, in place.
 
-    Its folder `trainable`, if there is one, is stripped too. Without `force`, nothing is changed
-    where a component of another package may need the words.
-
-    Returns:
-        number of strings before and after, without those of `trainable`.
+    Without `force`, nothing is changed where a component of another package may need the words.
+    Return the number of the pipeline's strings before and after.
     """
     if not path.is_dir():
         raise BiomedError(f"{path}: no such directory; give one with a pipeline")
@@ -103,30 +96,18 @@ def list_unknown(nlp: Language) -> list[str]:
 
 
 def list_needed_strings(nlp: Language) -> list[str]:
-    """The strings that components look up by their hashes: labels, and what the texts have not."""
-    strings = {
-        label
-        for _, pipe in nlp.components
-        for label in getattr(pipe, "labels", ())
-        if isinstance(label, str)
-    }
+    """The strings that components look up by their hashes, and that their files do not have."""
+    known, strings = nlp.vocab.strings, set[str]()
     for _, pipe in nlp.components:
-        strings.update(_list_own_strings(nlp, pipe))
-    vectors = nlp.vocab.vectors
-    keys = set(getattr(vectors, "key2row", ()))
-    strings.update(nlp.vocab.strings[key] for key in keys if key in nlp.vocab.strings)
+        strings.update(label for label in getattr(pipe, "labels", ()) if isinstance(label, str))
+        trees = getattr(pipe, "trees", ())  # of a lemmatizer
+        for tree in map(trees.__getitem__, range(len(trees))):
+            strings.update(known[tree[key]] for key in ("orig", "subst") if key in tree)
+        for method in ("get_entity_strings", "get_alias_strings"):  # of a knowledge base
+            strings.update(getattr(getattr(pipe, "kb", None), method, list)())
+    keys = set(getattr(nlp.vocab.vectors, "key2row", ()))
+    strings.update(known[key] for key in keys if key in known)
     return sorted(filter(None, strings))
-
-
-def _list_own_strings(nlp: Language, pipe: object) -> Iterator[str]:
-    """What a lemmatizer has learned to replace, and the entries of a knowledge base."""
-    trees = getattr(pipe, "trees", ())
-    for place in range(len(trees)):
-        tree = trees[place]
-        yield from (nlp.vocab.strings[tree[key]] for key in ("orig", "subst") if key in tree)
-    kb = getattr(pipe, "kb", None)
-    for method in ("get_entity_strings", "get_alias_strings"):
-        yield from getattr(kb, method, list)()
 
 
 def find_strings(path: Path) -> list[Path]:

@@ -119,7 +119,6 @@ class BiomedVariants(Described, Pipe):
         self.name = name
         self.cfg = {"spans_key": spans_key}
         self._label = label
-        self._spans_key = spans_key
         self._nlp = nlp
 
     @property
@@ -134,10 +133,10 @@ class BiomedVariants(Described, Pipe):
             for match in _VARIANT.finditer(get_text(doc))
             if (span := doc.char_span(*match.span(), label=self._label)) is not None
         ]
-        mentions = list_mentions(doc, self._spans_key)
+        mentions = list_mentions(doc, self.cfg["spans_key"])
         kept = [one for one in mentions if not self._is_doubtful(one)]
         if (found or len(kept) < len(mentions)) and self._is_wanted():
-            write_mentions(doc, self._spans_key, self._unite(kept, found))
+            write_mentions(doc, self.cfg["spans_key"], self._unite(kept, found))
         return doc
 
     def _is_doubtful(self, mention: Span) -> bool:
@@ -163,7 +162,7 @@ class BiomedVariants(Described, Pipe):
     def _is_wanted(self) -> bool:
         if self._nlp is None:
             return True
-        labels = list_finders(self._nlp, self, self._spans_key).labels
+        labels = list_finders(self._nlp, self, self.cfg["spans_key"]).labels
         return not labels or self._label in labels
 
 

@@ -14,7 +14,7 @@ from spacy.training import Example
 from ...annotations.document_keys import PART_OF
 from ...arrays import Floats1d
 from ...errors import BiomedError, quote
-from ..encoder_head import quote_text
+from ..encoder_head import check_probability, quote_text
 
 # Tolerance for the sum of the values of exclusive classes, since people round: 0.33 three times.
 SUM_TOLERANCE = 0.02
@@ -35,10 +35,7 @@ def gold_probabilities(reference: Doc, labels: Iterable[str], exclusive: bool) -
     values = [reference.cats.get(label, np.nan) for label in labels]
     gold = np.array(values, dtype="float32")
     for label, value in zip(labels, gold.tolist(), strict=True):
-        if value < 0.0 or value > 1.0:
-            raise BiomedError(
-                f"{quote(label)} of {quote_text(reference)} is {value:g}: use a number from 0 to 1"
-            )
+        check_probability(f"{quote(label)} of {quote_text(reference)}", value)
     if not exclusive:
         return gold
     if np.isnan(gold).any():

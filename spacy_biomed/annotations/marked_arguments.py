@@ -6,7 +6,6 @@ import re
 from typing import Literal, NamedTuple
 
 Style = Literal["tags", "marks"]
-STYLES: tuple[Style, ...] = ("tags", "marks")
 
 # As in the published sentences of ChemProt: the head in << >>, the tail in [[ ]].
 MARKS = (("<< ", " >>"), ("[[ ", " ]]"))

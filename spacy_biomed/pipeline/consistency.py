@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from spacy.attrs import ORTH
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
-from spacy.util import filter_spans
 
 from ..annotations.abbreviations import abbreviate_binomial, find_abbreviations
 from ..normalization import get_text
@@ -18,6 +17,7 @@ from .factories import register_factory
 from .mention_layer import (
     covered_tokens,
     get_confidence,
+    insert_mentions,
     install_extensions,
     list_mentions,
     set_confidence,
@@ -91,8 +91,8 @@ class BiomedConsistency(Described, Pipe):
         if spans:
             words = _Words(doc)
             agreed = _agree(spans, words)
-            agreed = _follow(agreed, list(_defined(doc, agreed, words)))
-            agreed = _follow(agreed, list(self._repeated(agreed, words)))
+            agreed = insert_mentions(agreed, list(_defined(doc, agreed, words)))
+            agreed = insert_mentions(agreed, list(self._repeated(agreed, words)))
             if agreed != spans:
                 write_mentions(doc, self._spans_key, sorted(agreed))
         return doc
@@ -199,20 +199,3 @@ def _defined(doc: Doc, spans: list[Span], words: _Words) -> Iterator[Span]:
         if short is not None:
             for start in words.find(short):
                 yield _label(doc, start, start + len(short), meaning)
-
-
-def _follow(spans: list[Span], added: list[Span]) -> list[Span]:
-    """Add mentions in place of those inside them. One that touches a longer mention is left out."""
-    holders: dict[int, list[Span]] = defaultdict(list)  # mentions of a group may overlap
-    for span in spans:
-        for token in range(span.start, span.end):
-            holders[token].append(span)
-    kept = []
-    for one in added:
-        touched = [span for token in range(one.start, one.end) for span in holders.get(token, ())]
-        if all(one.start <= span.start and span.end <= one.end for span in touched):
-            kept.append(one)
-    kept = filter_spans(kept)
-    covered = covered_tokens(kept)
-    others = [span for span in spans if covered.isdisjoint(range(span.start, span.end))]
-    return [*others, *kept]

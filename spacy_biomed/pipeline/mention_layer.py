@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 from spacy.attrs import ENT_IOB
 from spacy.language import Language
 from spacy.tokens import Doc, Span, SpanGroup
+from spacy.util import filter_spans
 from thinc.types import Ints1d
 
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
@@ -101,6 +103,29 @@ def write_mentions(doc: Doc, spans_key: str | None, spans: Sequence[Span]) -> No
 def covered_tokens(spans: list[Span]) -> set[int]:
     """The tokens that spans cover."""
     return {token for span in spans for token in range(span.start, span.end)}
+
+
+def insert_mentions(
+    spans: list[Span], added: list[Span], *, yielding: str | None = None
+) -> list[Span]:
+    """Add mentions in place of those inside them, and of those of a yielding label they touch.
+
+    One that touches another mention which is longer is left out.
+    """
+    holders: dict[int, list[Span]] = defaultdict(list)  # mentions of a group may overlap
+    for span in spans:
+        if span.label_ != yielding:
+            for token in range(span.start, span.end):
+                holders[token].append(span)
+    kept = []
+    for one in added:
+        touched = [span for token in range(one.start, one.end) for span in holders.get(token, ())]
+        if all(one.start <= span.start and span.end <= one.end for span in touched):
+            kept.append(one)
+    kept = filter_spans(kept)
+    covered = covered_tokens(kept)
+    others = [span for span in spans if covered.isdisjoint(range(span.start, span.end))]
+    return [*others, *kept]
 
 
 def gold_spans(reference: Doc, spans_key: str | None) -> list[Span] | None:

@@ -24,6 +24,7 @@ from ..notes.sentence_starts import find_sentence_starts
 from ..notes.term_files import NOTE_LANGUAGES, read_groups
 from .described import Described
 from .factories import register_factory
+from .mention_layer import list_mentions
 
 # Labels of findings and diseases: only these are history where a section is.
 CONDITIONS = (
@@ -238,7 +239,7 @@ class BiomedContext(Described, Pipe):
 
     def __call__(self, doc: Doc) -> Doc:
         """Set the assertions of the entities."""
-        spans = doc.ents if self._spans_key is None else doc.spans.get(self._spans_key, ())
+        spans = list_mentions(doc, self._spans_key)
         looked_at = [one for one in spans if self._labels is None or one.label_ in self._labels]
         if looked_at:
             if len(doc) > 1 and not doc.has_annotation("SENT_START"):
@@ -246,7 +247,7 @@ class BiomedContext(Described, Pipe):
                     f"[components.{self.name}] no component has set sentences: add "
                     "biomed_sentences before it"
                 )
-            self._look(doc, sorted(looked_at) if self._spans_key else looked_at)
+            self._look(doc, sorted(looked_at))
         return doc
 
     def _look(self, doc: Doc, spans: Sequence[Span]) -> None:

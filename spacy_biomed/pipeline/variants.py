@@ -12,8 +12,8 @@ from ..normalization import get_text
 from .described import Described
 from .factories import register_factory
 from .mention_layer import (
-    covered_tokens,
     get_confidence,
+    insert_mentions,
     list_finders,
     list_mentions,
     write_mentions,
@@ -136,7 +136,8 @@ class BiomedVariants(Described, Pipe):
         mentions = list_mentions(doc, self.cfg["spans_key"])
         kept = [one for one in mentions if not self._is_doubtful(one)]
         if (found or len(kept) < len(mentions)) and self._is_wanted():
-            write_mentions(doc, self.cfg["spans_key"], self._unite(kept, found))
+            united = insert_mentions(kept, found, yielding=self._label)
+            write_mentions(doc, self.cfg["spans_key"], sorted(united))
         return doc
 
     def _is_doubtful(self, mention: Span) -> bool:
@@ -144,20 +145,6 @@ class BiomedVariants(Described, Pipe):
             return False
         confidence = get_confidence(mention)
         return confidence is not None and confidence < _LEAST_CONFIDENCE
-
-    def _unite(self, mentions: list[Span], found: list[Span]) -> list[Span]:
-        """The mentions and the found spans together; see the class."""
-        holder = {token: span for span in found for token in range(span.start, span.end)}
-
-        def is_within(mention: Span) -> bool:
-            return mention.start in holder and mention.end <= holder[mention.start].end
-
-        stay = [one for one in mentions if one.label_ != self._label and not is_within(one)]
-        blocked = covered_tokens(stay)
-        added = [span for span in found if blocked.isdisjoint(range(span.start, span.end))]
-        covered = covered_tokens(added)
-        others = [one for one in mentions if covered.isdisjoint(range(one.start, one.end))]
-        return sorted([*others, *added])
 
     def _is_wanted(self) -> bool:
         if self._nlp is None:

@@ -12,19 +12,13 @@ from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
 from thinc.types import Floats2d, Ints1d
 
-from ...annotations.marked_arguments import STYLES, Argument, Style
+from ...annotations.marked_arguments import Argument, Style
 from ...annotations.relation_layer import SpanRelation, read_relation
 from ...encoders.batching.encoded import EncodedBatch
 from ...encoders.finite import check_scores
 from ...encoders.listener import POOLINGS
 from ...errors import BiomedError
-from ..encoder_head import (
-    Compared,
-    Predictions,
-    check_choice,
-    own_arguments,
-    skip_batch,
-)
+from ..encoder_head import Compared, Predictions, own_arguments, skip_batch
 from ..factories import configure_head, register_factory
 from ..label_scores import LabelScores
 from ..losses import cross_entropy, find_probabilities
@@ -130,7 +124,6 @@ class BiomedRelations(RelationHead):
         scorer: Callable | None = None,
     ):
         super().__init__(**own_arguments(locals()), reads_marks=True)  # until the corpus tells
-        check_choice(name, "arguments", arguments, STYLES)
         self.check_settings()
 
     def predict(self, docs: Iterable[Doc]) -> Predictions:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from spacy.matcher import PhraseMatcher
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
@@ -13,9 +11,9 @@ from spacy.vocab import Vocab
 SEEN_KEY = "seen_in_training"
 
 
-def mentions_of(doc: Doc, spans_key: str | None) -> Iterable[Span]:
-    """The gold mentions of a layer: `doc.ents`, or the span group `spans_key`."""
-    return doc.ents if spans_key is None else doc.spans.get(spans_key, ())
+def mentions_of(doc: Doc, spans_key: str | None) -> list[Span]:
+    """The mentions of `doc.ents` or a span group; none of a group that is absent."""
+    return list(doc.ents if spans_key is None else doc.spans.get(spans_key, ()))
 
 
 class SeenMentions:

@@ -24,6 +24,7 @@ from ..annotations.assertions import (
     list_assertions,
     set_assertions,
 )
+from ..annotations.seen_mentions import mentions_of
 from ..encoders.batching.ragged import borders
 from ..models.span_classifiers import MentionPlaces
 from .encoder_head import (
@@ -42,7 +43,6 @@ from .encoder_head import (
 from .factories import configure_head, register_factory
 from .label_scores import LabelScores
 from .losses import cross_entropy, find_probabilities
-from .mention_layer import list_mentions
 
 FACTORY = "biomed_assertion"
 
@@ -202,7 +202,7 @@ class BiomedAssertion(CalibratedHead, LabelHead):
 
     def _find_entities(self, doc: Doc) -> list[Span]:
         labels = self.cfg["entity_labels"]
-        spans = list_mentions(doc, self.cfg["spans_key"])
+        spans = mentions_of(doc, self.cfg["spans_key"])
         return [span for span in spans if labels is None or span.label_ in labels]
 
     def _gold(self, examples: Iterable[Example]) -> tuple[list[list[Span]], Floats2d]:

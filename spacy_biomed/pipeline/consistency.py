@@ -10,6 +10,7 @@ from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
 
 from ..annotations.abbreviations import abbreviate_binomial, find_abbreviations
+from ..annotations.seen_mentions import mentions_of
 from ..normalization import get_text
 from .described import Described
 from .encoder_head import check_share
@@ -19,7 +20,6 @@ from .mention_layer import (
     get_confidence,
     insert_mentions,
     install_extensions,
-    list_mentions,
     set_confidence,
     write_mentions,
 )
@@ -87,7 +87,7 @@ class BiomedConsistency(Described, Pipe):
 
     def __call__(self, doc: Doc) -> Doc:
         """Change the entities of a document."""
-        spans = list_mentions(doc, self._spans_key)
+        spans = mentions_of(doc, self._spans_key)
         if spans:
             words = _Words(doc)
             agreed = _agree(spans, words)

@@ -84,11 +84,6 @@ def keep_confident(doc: Doc, least: float) -> None:
         ]
 
 
-def list_mentions(doc: Doc, spans_key: str | None) -> list[Span]:
-    """The mentions of `doc.ents` or a span group; none of a group that is absent."""
-    return list(doc.ents if spans_key is None else doc.spans.get(spans_key, ()))
-
-
 def write_mentions(doc: Doc, spans_key: str | None, spans: Sequence[Span]) -> None:
     """Write mentions to `doc.ents` or a span group, and the group's scores if any has one."""
     if spans_key is None:

@@ -16,6 +16,7 @@ from spacy.util import SimpleFrozenDict
 
 from ..annotations.assertions import ASSERTIONS, install_assertions, set_assertions
 from ..annotations.sections import SECTIONS, install_section
+from ..annotations.seen_mentions import mentions_of
 from ..errors import BiomedError
 from ..normalization import get_text
 from ..notes.cues import CueMatcher, parse_group
@@ -24,7 +25,6 @@ from ..notes.sentence_starts import find_sentence_starts
 from ..notes.term_files import NOTE_LANGUAGES, read_groups
 from .described import Described
 from .factories import register_factory
-from .mention_layer import list_mentions
 
 # Labels of findings and diseases: only these are history where a section is.
 CONDITIONS = (
@@ -239,7 +239,7 @@ class BiomedContext(Described, Pipe):
 
     def __call__(self, doc: Doc) -> Doc:
         """Set the assertions of the entities."""
-        spans = list_mentions(doc, self._spans_key)
+        spans = mentions_of(doc, self._spans_key)
         looked_at = [one for one in spans if self._labels is None or one.label_ in self._labels]
         if looked_at:
             if len(doc) > 1 and not doc.has_annotation("SENT_START"):

@@ -8,6 +8,7 @@ from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc, Span
 
+from ..annotations.seen_mentions import mentions_of
 from ..normalization import get_text
 from .described import Described
 from .factories import register_factory
@@ -15,7 +16,6 @@ from .mention_layer import (
     get_confidence,
     insert_mentions,
     list_finders,
-    list_mentions,
     write_mentions,
 )
 
@@ -133,7 +133,7 @@ class BiomedVariants(Described, Pipe):
             for match in _VARIANT.finditer(get_text(doc))
             if (span := doc.char_span(*match.span(), label=self._label)) is not None
         ]
-        mentions = list_mentions(doc, self.cfg["spans_key"])
+        mentions = mentions_of(doc, self.cfg["spans_key"])
         kept = [one for one in mentions if not self._is_doubtful(one)]
         if (found or len(kept) < len(mentions)) and self._is_wanted():
             united = insert_mentions(kept, found, yielding=self._label)

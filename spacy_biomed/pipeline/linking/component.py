@@ -19,6 +19,7 @@ from spacy.training import Example
 from spacy.util import SimpleFrozenDict
 
 from ...annotations.document_keys import NIL, get_user_data, span_key
+from ...annotations.seen_mentions import mentions_of
 from ...errors import BiomedError, list_choices
 from ...files.output_places import MARKER
 from ...terminologies.terminology import Terminology
@@ -26,7 +27,7 @@ from ..checksums import check_component, forget_checksums
 from ..described import Described, ShownScores
 from ..encoder_head import check_share
 from ..factories import register_factory
-from ..mention_layer import gold_spans, list_mentions
+from ..mention_layer import gold_spans
 from .candidates import CandidateFinder, KnownNames, LinkedDocument
 from .ranker import DEFAULT_RANKER, LinkRanker, Ranked, train_linking
 
@@ -121,7 +122,7 @@ class BiomedLinker(Described, Pipe):
 
     def __call__(self, doc: Doc) -> Doc:
         """Set the codes of the entities of a document."""
-        key, spans = self._spans_key, list_mentions(doc, self._spans_key)
+        key, spans = self._spans_key, mentions_of(doc, self._spans_key)
         by_terminology: dict[str, list[Span]] = defaultdict(list)
         for span in spans:
             by_terminology[self._choose(span.label_)].append(span)
@@ -307,7 +308,7 @@ def score_links(
         if gold is None:
             continue
         ids = {(span.start_char, span.end_char): read_ids(span) for span in gold}
-        spans = list_mentions(example.predicted, spans_key)
+        spans = mentions_of(example.predicted, spans_key)
         codes = {(span.start_char, span.end_char): span.kb_id_ for span in spans if span.kb_id_}
         for place, code in codes.items():
             wanted = ids.get(place, frozenset())

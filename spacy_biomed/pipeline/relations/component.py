@@ -14,6 +14,7 @@ from thinc.types import Floats2d, Ints1d
 
 from ...annotations.marked_arguments import Argument, Style
 from ...annotations.relation_layer import SpanRelation, read_relation
+from ...annotations.seen_mentions import mentions_of
 from ...encoders.batching.encoded import EncodedBatch
 from ...encoders.finite import check_scores
 from ...encoders.listener import POOLINGS
@@ -22,7 +23,6 @@ from ..encoder_head import Compared, Predictions, own_arguments, skip_batch
 from ..factories import configure_head, register_factory
 from ..label_scores import LabelScores
 from ..losses import cross_entropy, find_probabilities
-from ..mention_layer import list_mentions
 from .candidates import (
     Candidate,
     create_targets,
@@ -197,7 +197,7 @@ class BiomedRelations(RelationHead):
         return find_candidates(
             place,
             doc,
-            [get_argument(span) for span in list_mentions(annotated, self.cfg["spans_key"])],
+            [get_argument(span) for span in mentions_of(annotated, self.cfg["spans_key"])],
             pairs=[(head, tail) for head, tail in self.cfg["pairs"] or ()],
             directed=self.cfg["directed"],
             max_distance=self.cfg["max_distance"],

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from queue import Empty, SimpleQueue
-from threading import Lock
+from threading import Lock, local
 from typing import Any
 
 from .process import Worker, WorkerDied, start_worker
@@ -38,7 +37,7 @@ class ProcessPool:
         self._name, self._openings, self._environment = name, openings, environment
         self._attempts, self._keep_errors = attempts, keep_errors
         self._threads = ThreadPoolExecutor(processes)
-        self._free: SimpleQueue[Worker] = SimpleQueue()
+        self._own = local()  # `worker` of each thread
         self._all: list[Worker] = []
         self._is_ending = False
         self._lock = Lock()
@@ -53,21 +52,16 @@ class ProcessPool:
     def _ask(self, do: str, arguments: dict[str, object]) -> Any:
         for attempt in range(1, self._attempts + 1):
             try:
-                worker = self._take()
-                result = worker.ask(do, **arguments)
+                if not hasattr(self._own, "worker"):
+                    self._own.worker = self._start()
+                return self._own.worker.ask(do, **arguments)
             except WorkerDied:
+                vars(self._own).pop("worker", None)
                 if self._is_ending or attempt == self._attempts:
                     raise
-            else:
-                self._free.put(worker)
-                return result
         raise AssertionError
 
-    def _take(self) -> Worker:
-        try:
-            return self._free.get_nowait()
-        except Empty:
-            pass
+    def _start(self) -> Worker:
         with self._lock:
             if self._is_ending:
                 raise WorkerDied("the run ends")

@@ -14,15 +14,11 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from pkgutil import resolve_name
 from typing import IO, Any, cast
 
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "RAYON_NUM_THREADS",
-)
+# Beginnings of the environment variables that set the number of threads of libraries.
+LIBRARIES = ("OMP", "MKL", "OPENBLAS", "RAYON")
 
 
 class WorkerFailed(RuntimeError):
@@ -120,7 +116,7 @@ def start_worker(
     name: str, environment: dict[str, str] | None = None, *, keep_errors: bool = True
 ) -> Worker:
     """Start a process that answers with the methods of a class, written as "MODULE:CLASS"."""
-    return Worker([sys.executable, "-m", __package__, name], environment, keep_errors=keep_errors)
+    return Worker([sys.executable, "-m", __name__, name], environment, keep_errors=keep_errors)
 
 
 def serve(methods: object) -> None:
@@ -134,8 +130,7 @@ def serve(methods: object) -> None:
         while True:
             do, arguments = pickle.load(sys.stdin.buffer)
             try:
-                method: Callable[..., object] = getattr(methods, do)
-                answer: tuple[object, object] = (method(**arguments), None)
+                answer: tuple[object, object] = (getattr(methods, do)(**arguments), None)
             except Exception as error:
                 kind = type(error).__name__
                 if kind != "BiomedError":  # its message says all
@@ -155,4 +150,8 @@ def _send(stream: IO[bytes], message: object) -> None:
 
 def thread_settings(threads: int | None) -> dict[str, str]:
     """Environment variables that set the number of threads of all libraries; none for None."""
-    return {} if threads is None else dict.fromkeys(THREAD_VARIABLES, str(threads))
+    return {} if threads is None else {f"{name}_NUM_THREADS": str(threads) for name in LIBRARIES}
+
+
+if __name__ == "__main__":
+    serve(resolve_name(sys.argv[1])())

@@ -77,8 +77,8 @@ def make_students(
     whose recipe, teacher or text has changed is trained again.
 
     Args:
-        recipe: the student, text, packing, masking and training of all students; for the settings
-            of the objectives see `plan_students`.
+        recipe: the student, text, packing, masking and training of all students. Its objective
+            keeps its settings; others have those of their papers.
         output: folder for the students' encoder directories.
         progress: called with the name of each student before its training.
 
@@ -86,7 +86,8 @@ def make_students(
         the encoder directories by name, starting with `NO_DISTILLATION`.
 
     Raises:
-        BiomedError: as in `plan_students` and in trainings.
+        BiomedError: if there is no such objective, teacher or student, or they do not fit together,
+            and as in trainings.
     """
     students = plan_students(recipe, output, objectives)
     for student in students:
@@ -101,19 +102,9 @@ def plan_students(
 ) -> list[Student]:
     """Create the recipe of each student, and write the initial encoder of all students.
 
-    The recipe's objective keeps its settings from the recipe; other objectives have the settings of
-    their papers. If the teacher has no language-model head, terms with its distributions are left
-    out.
-
-    Args:
-        recipe, output, objectives: as in `make_students`.
-
-    Returns:
-        the student without distillation, then a student for each objective. They have the same
-        initial weights, text, masks, batches, steps and learning rate.
-
-    Raises:
-        BiomedError: if there is no such objective, teacher or student, or they do not fit together.
+    All have the same text, masks, batches, steps and learning rate. The recipe's objective keeps
+    its settings; others have those of their papers. If the teacher has no language-model head,
+    terms with its distributions are left out.
     """
     for name in objectives:
         if name not in OBJECTIVES:
@@ -131,43 +122,31 @@ def plan_students(
 
         with replacing_directory(begin, recipe.made_by) as partial:
             save_encoder(partial, tokenizer, start)
-    recipes: dict[str, DistillationRecipe | PretrainingRecipe] = {
-        NO_DISTILLATION: _without_teacher(recipe, begin, output)
-    }
-    for name in objectives:
-        chosen = _with_objective(recipe, name, output)
-        objective = chosen.create_objective(Shape.of(start), Shape.of(teacher))
-        if has_new_head and objective.needs.teacher_logits:
-            chosen = _with_objective(recipe, name, output, **{logits_setting(objective): 0.0})
-        recipes[name] = chosen
-    return [
-        Student(name, chosen, _digest(chosen, text, weights)) for name, chosen in recipes.items()
-    ]
 
+    def output_of(name: str) -> Output:
+        return Output(directory=output / STUDENTS / name, weights=recipe.output.weights)
 
-def _with_objective(
-    recipe: DistillationRecipe, name: str, output: Path, **settings: float
-) -> DistillationRecipe:
-    given = (recipe.objective.model_extra or {}) if recipe.objective.name == name else {}
-    objective = ObjectiveSection.model_validate({"name": name, **given, **settings})
-    return recipe.model_copy(
-        update={"objective": objective, "output": _output(recipe, name, output)}
-    )
-
-
-def _without_teacher(recipe: DistillationRecipe, begin: Path, output: Path) -> PretrainingRecipe:
-    return PretrainingRecipe(
+    alone = PretrainingRecipe(
         text=recipe.text,
         encoder=Existing(name=str(begin)),
         packing=recipe.packing,
         masking=recipe.masking,
         training=recipe.training,
-        output=_output(recipe, NO_DISTILLATION, output),
+        output=output_of(NO_DISTILLATION),
     )
-
-
-def _output(recipe: DistillationRecipe, name: str, output: Path) -> Output:
-    return Output(directory=output / STUDENTS / name, weights=recipe.output.weights)
+    recipes: dict[str, DistillationRecipe | PretrainingRecipe] = {NO_DISTILLATION: alone}
+    for name in objectives:
+        section = recipe.objective if recipe.objective.name == name else ObjectiveSection(name=name)
+        chosen = recipe.model_copy(update={"objective": section, "output": output_of(name)})
+        objective = chosen.create_objective(Shape.of(start), Shape.of(teacher))
+        if has_new_head and objective.needs.teacher_logits:
+            settings = {**section.model_dump(), logits_setting(objective): 0.0}
+            section = ObjectiveSection.model_validate(settings)
+            chosen = chosen.model_copy(update={"objective": section})
+        recipes[name] = chosen
+    return [
+        Student(name, chosen, _digest(chosen, text, weights)) for name, chosen in recipes.items()
+    ]
 
 
 def _digest(recipe: DistillationRecipe | PretrainingRecipe, text: str, weights: str) -> str:

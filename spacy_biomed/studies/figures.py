@@ -12,6 +12,7 @@ from math import cos, pi, sin
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -60,11 +61,11 @@ def draw_scatter(title: str, vertical: str, panels: Sequence[tuple[str, Sequence
         for dot in dots:
             identifier = f"dot-{place}-{numbers[dot.name]}"
             panel.scatter(dot.x, dot.y, color=colours[dot.name], gid=identifier)
-        panel.set_xlabel(horizontal, parse_math=False)
+        panel.set_xlabel(horizontal)
         panel.set_xlim(left=0)
         panel.grid(alpha=0.3)
-    axes[0].set_ylabel(vertical, parse_math=False)
-    figure.suptitle(title, parse_math=False)
+    axes[0].set_ylabel(vertical)
+    figure.suptitle(title)
     markers = [axes[0].plot([], [], "o", color=colour)[0] for colour in colours.values()]
     _add_legend(figure, markers, list(colours))
     return _to_svg(figure)
@@ -84,11 +85,10 @@ def draw_curves(horizontal: str, panels: Mapping[str, Mapping[str, Sequence[Poin
     for axes, (title, curves) in zip(several, panels.items(), strict=True):
         for points, colour in zip(curves.values(), cycle(COLOURS), strict=False):
             axes.plot(*zip(*points, strict=True), ".-", color=colour)
-        for text in axes.legend(axes.lines, [*curves]).get_texts():
-            text.set_parse_math(False)
-        axes.set_ylabel(title, parse_math=False)
+        axes.legend(axes.lines, [*curves])
+        axes.set_ylabel(title)
         axes.grid(alpha=0.3)
-    several[-1].set_xlabel(horizontal, parse_math=False)
+    several[-1].set_xlabel(horizontal)
     return _to_svg(figure)
 
 
@@ -135,7 +135,7 @@ def draw_scores(title: str, groups: Mapping[str, Sequence[ScoredRow]]) -> str:
     axes.invert_yaxis()
     axes.set_xlabel("score on the test part")
     axes.grid(axis="x", alpha=0.3)
-    figure.suptitle(title, parse_math=False)
+    figure.suptitle(title)
     styles = [*(("o", colour) for colour in colours.values()), ("x", "black")]
     marks = [axes.plot([], [], mark, color=colour)[0] for mark, colour in styles]
     _add_legend(figure, marks, [*colours, "published"])
@@ -166,13 +166,12 @@ def draw_effects(tasks: list[str], changes: dict[tuple[str, str], float], margin
         _draw_arrow(axes, places[companion], places[task], change, kind, f"{kind}-{number}")
     for task, place in places.items():
         box = {"boxstyle": "round", "facecolor": "#f3f6fa", "edgecolor": "#34495e"}
-        axes.text(*place, task, ha="center", va="center", bbox=box, parse_math=False)
-    lines = [
-        axes.plot([], [], color=colour, linestyle=style)[0] for colour, style, _ in EFFECTS.values()
-    ]
+        axes.text(*place, task, ha="center", va="center", bbox=box)
+    for colour, style, _ in EFFECTS.values():
+        axes.plot([], [], color=colour, linestyle=style)
     meanings = [meaning for _, _, meaning in EFFECTS.values()]
     meanings[-1] += f" (less than {margin:g} points)"
-    _add_legend(figure, lines, meanings)
+    _add_legend(figure, axes.lines, meanings)
     figure.suptitle("What training together brings each task, in points")
     return _to_svg(figure)
 
@@ -195,24 +194,12 @@ def _draw_arrow(axes: Axes, start: Point, end: Point, change: float, kind: str, 
     from matplotlib.patches import FancyArrowPatch
 
     colour, style, _ = EFFECTS[kind]
-    arrow = FancyArrowPatch(
-        start,
-        end,
-        connectionstyle=f"arc3,rad={-BEND}",
-        arrowstyle="-|>",
-        mutation_scale=12,
-        color=colour,
-        linestyle=style,
-        shrinkA=18,
-        shrinkB=22,
-        gid=name,
-    )
-    axes.add_patch(arrow)
-    along = end[0] - start[0], end[1] - start[1]
-    label = [
-        start[i] + 0.66 * along[i] + 0.75 * BEND * aside
-        for i, aside in enumerate((-along[1], along[0]))
-    ]
+    bent = {"connectionstyle": f"arc3,rad={-BEND}", "shrinkA": 18, "shrinkB": 22}
+    head = {"arrowstyle": "-|>", "mutation_scale": 12}
+    line = {"color": colour, "linestyle": style, "gid": name}
+    axes.add_patch(FancyArrowPatch(start, end, **bent, **head, **line))
+    x, y = end[0] - start[0], end[1] - start[1]
+    label = start[0] + 0.66 * x - 0.75 * BEND * y, start[1] + 0.66 * y + 0.75 * BEND * x
     axes.text(*label, f"{change:+.1f}", color=colour, ha="center", va="center", fontsize=9)
 
 
@@ -220,15 +207,16 @@ def _give_colours(names: Iterable[str]) -> dict[str, str]:
     return dict(zip(dict.fromkeys(names), cycle(COLOURS), strict=False))
 
 
-def _add_legend(figure: Figure, handles: list, names: list[str]) -> None:
-    legend = figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 4))
-    for text in legend.get_texts():
-        text.set_parse_math(False)
+def _add_legend(figure: Figure, handles: Sequence[Artist], names: list[str]) -> None:
+    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 4))
 
 
 def _to_svg(figure: Figure) -> str:
     import matplotlib
+    from matplotlib.text import Text
 
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
     file = StringIO()
     with matplotlib.rc_context(SVG_SETTINGS):
         figure.savefig(file, format="svg", metadata={"Date": None})

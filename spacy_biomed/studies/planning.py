@@ -145,15 +145,8 @@ def prepare_corpora(
     """Convert the catalogue's corpora of a study that are not converted yet.
 
     Corpora whose files no command downloads, and which are not here, are passed over: `plan_study`
-    names them. A corpus that fails does not keep the others from being converted.
-
-    Args:
-        assets_dir: folder of the published files.
-        progress: called with the folder of each corpus before it is converted.
-
-    Raises:
-        BiomedError: as `download_corpus` and `convert_corpus` do for the first corpus that failed,
-            after the last corpus, with the names of the others that failed.
+    names them. A corpus that fails does not keep the others from being converted; its error is
+    raised after the last corpus.
     """
     failures: dict[str, BiomedError] = {}
     for name, section in study.corpora.items():
@@ -260,38 +253,29 @@ class _Planner:
         return [name for name in self.corpora if name not in companions] if companions else []
 
     def check_corpus(self, name: str, rows: list[str]) -> None:
-        """See that a corpus can be trained alone and scored.
+        """See that a corpus can be trained alone by each of these rows, and scored.
 
-        Args:
-            rows: those that are there; the encoder of the first is used for batches that are
-                counted in word pieces.
-
-        Raises:
-            BiomedError: if a part is missing or damaged, or the template is for another task.
+        The encoder of the first row is used for batches that are counted in word pieces.
         """
-        section = self.study.corpora[name]
+        section, template = self.study.corpora[name], self.study.corpora[name].template
         encoder = self.study.rows[rows[0]].encoder.removeprefix(RANDOM)
-        recipe = Recipe.take(read_template(section.template or BASE))
+        recipe = Recipe.take(read_template(template or BASE))
         for folder in _list_folders(find_folder(self.study, name, self.corpora_dir), section):
             parts = ("train",) if isinstance(section.folds, int) else PARTS
             for part in parts:
                 if part != "dev" or recipe.development_part:
                     read_doc_bin(folder / f"{part}.spacy")
-            config = fill_config(folder, encoder=encoder, template=section.template)
+            config = fill_config(folder, encoder=encoder, template=template)
             if dropped := find_dropped(self.study.config, config):
                 advice = suggest_setting(dropped, DEFAULT_CONFIG.merge(config)).replace("--", "")
                 raise self.study.error(f"config.{dropped}", f"no such setting; {advice}")
-            self._check_task(name, folder, section.template)
+            task, head = find_learner(folder, read_description(folder))
+            meant = find_template_task(find_template(template)) if template else None
+            if meant is not None and list_learners()[meant] is not head:
+                problem = f"{template} is for {meant}, and {folder} for {task}"
+                raise self.study.error(f"corpora.{name}.template", problem)
         for row in rows:
             self._check_selection(row, name, recipe)
-
-    def _check_task(self, name: str, folder: Path, template: str | None) -> None:
-        task, head = find_learner(folder, read_description(folder))
-        meant = find_template_task(find_template(template)) if template else None
-        if meant is not None and list_learners()[meant] is not head:
-            raise self.study.error(
-                f"corpora.{name}.template", f"{template} is for {meant}, and {folder} for {task}"
-            )
 
     def _list_rates(self, row: Row, corpus: str) -> list[float]:
         return (
@@ -312,7 +296,7 @@ class _Planner:
 
     def plan_cell(self, row: Row, name: str) -> list[Trial]:
         """The trials of a row with a corpus."""
-        section, grid = self.study.corpora[name], self.study.grid
+        section, grid, speed = self.study.corpora[name], self.study.grid, self.study.speed
         folder = find_folder(self.study, name, self.corpora_dir)
         if section.folds and row.training != "alone":
             raise self.study.error(
@@ -320,60 +304,51 @@ class _Planner:
             )
         folds: list[tuple[int | None, CorpusOfRun]] = [(None, self._read(folder))]
         if section.folds == GIVEN_FOLDS:
-            places = _list_folders(folder, section)
-            folds = [(number, self._read(place)) for number, place in enumerate(places)]
+            folds = [*enumerate(map(self._read, _list_folders(folder, section)))]
         elif isinstance(section.folds, int):
             count, whole = section.folds, self._read(folder)
             folds = [(number, replace(whole, folds=count, fold=number)) for number in range(count)]
         rates: list[float | None] = [*self._list_rates(row, name)] or [None]
         sizes: list[int | None] = [*grid.batch_sizes] or [None]
         trials = []
-        seeds = row.seeds or grid.seeds
-        for rate, size, seed, (fold, corpus) in product(rates, sizes, seeds, folds):
-            run = self._make_run(row, name, corpus, rate, size, seed)
+        for rate, size, seed, (fold, corpus) in product(
+            rates, sizes, row.seeds or grid.seeds, folds
+        ):
+            run = Run(
+                corpora={name: corpus},
+                is_joint=False,
+                encoder=row.encoder,
+                encoder_digest=_digest_encoder(row.encoder.removeprefix(RANDOM)),
+                template=section.template,
+                template_text=_read_template(section.template),
+                epochs=_find_epochs(row, name) or section.epochs or grid.epochs,
+                learn_rate=rate,
+                batch_size=size,
+                seed=seed,
+                settings=self.study.config,
+                export=speed.precision if speed else None,
+                tracking=self.study.tracking.model_dump() if self.study.tracking else None,
+            )
+            if row.training != "alone":
+                run = self._join(row, name, run)
             trials.append(Trial(rate, size, seed, fold, self._add(run)))
         return trials
 
-    def _make_run(
-        self,
-        row: Row,
-        name: str,
-        corpus: CorpusOfRun,
-        rate: float | None,
-        size: int | None,
-        seed: int,
-    ) -> Run:
-        section, grid = self.study.corpora[name], self.study.grid
-        speed = self.study.speed
-        alone = Run(
-            corpora={name: corpus},
-            is_joint=False,
-            encoder=row.encoder,
-            encoder_digest=_digest_encoder(row.encoder.removeprefix(RANDOM)),
-            template=section.template,
-            template_text=_read_template(section.template),
-            epochs=_find_epochs(row, name) or section.epochs or grid.epochs,
-            learn_rate=rate,
-            batch_size=size,
-            seed=seed,
-            settings=self.study.config,
-            export=speed.precision if speed else None,
-            tracking=self.study.tracking.model_dump() if self.study.tracking else None,
-        )
-        if row.training == "alone":
-            return alone
+    def _join(self, row: Row, name: str, alone: Run) -> Run:
+        """The run of a row with companions for the run of a corpus alone."""
         others = row.companions or self.corpora
         names = [one for one in self.corpora if one == name or one in others]
         folders = {one: find_folder(self.study, one, self.corpora_dir) for one in names}
+        is_apart = row.training == "apart"
         joint = replace(
             alone,
             corpora={one: self._read(folder) for one, folder in folders.items()},
             is_joint=True,
             template=row.template,
             template_text=_read_template(row.template),
-            epochs=cast("int | None", row.epochs) or grid.epochs,
-            learn_rate=row.learn_rate if row.training == "apart" else row.learn_rate or rate,
-            batch_size=None if row.training == "apart" else size,
+            epochs=cast("int | None", row.epochs) or self.study.grid.epochs,
+            learn_rate=row.learn_rate or (None if is_apart else alone.learn_rate),
+            batch_size=None if is_apart else alone.batch_size,
             schedule=row.schedule,
         )
         if joint.digest not in self.runs:  # raises an error if they do not fit together
@@ -383,10 +358,9 @@ class _Planner:
                 template=str(joint.template),
                 settings=joint.settings,
             )
-        if row.training == "together":
-            return joint
-        start = self._add(replace(joint, keep=True, export=None))
-        return replace(alone, starts_from=start)
+        if is_apart:
+            return replace(alone, starts_from=self._add(replace(joint, keep=True, export=None)))
+        return joint
 
     def _add(self, run: Run) -> str:
         digest = run.digest

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.resources import files
 from io import StringIO
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, get_args
 
 from jinja2 import Environment
 
-from ..evaluation.benchmark import MEASURES
 from ..files.outputs import replace_text
 from ..training.config import read_description
 from .figures import Dot, ScoredRow, draw_effects, draw_scatter, draw_scores
@@ -91,9 +91,8 @@ def create_tables(
     if speeds:
         yield create_speeds(results, speeds)
     if published:
-        printed = {(line[0], line[1], line[2]) for line in details.rows}
-        printed |= {(line[0], line[1], MEAN) for line in means.rows}
-        others = {key: value for key, value in published.values.items() if key not in printed}
+        printed = [line[:3] for line in details.rows] + [[*line[:2], MEAN] for line in means.rows]
+        others = {key: one for key, one in published.values.items() if [*key] not in printed}
         if others:
             yield create_others(others)
 
@@ -102,14 +101,7 @@ def create_others(values: dict[tuple[str, str, str], float]) -> Table:
     """Published figures that no figure of ours is beside, as printed in the paper."""
     metrics = list(dict.fromkeys(metric for _, _, metric in values))
     lines = [
-        [
-            row,
-            corpus,
-            *(
-                f"{values[row, corpus, one]:g}" if (row, corpus, one) in values else ""
-                for one in metrics
-            ),
-        ]
+        [row, corpus, *(_number(values.get((row, corpus, metric)), "g") for metric in metrics)]
         for row, corpus in dict.fromkeys((row, corpus) for row, corpus, _ in values)
     ]
     return Table(OTHERS, ["row", "corpus", *metrics], lines, texts=2, note="As printed.")
@@ -162,70 +154,58 @@ def _describe(results: Results) -> str:
 
 def create_details(results: Results, published: PublishedTable | None) -> Table:
     """All statistics of each cell, and of the scores that papers print with the main one."""
-    header = ["row", "corpus", "metric", "setting", "runs", "best", "median", "mean", "± sd"]
-    if published:
-        header += ["published", "difference"]
+    header = ["row", "corpus", "metric", "setting", "runs", *get_args(Statistic), "± sd"]
     lines = []
     for cell in results.cells.values():
-        setting = describe_settings(*cell.chosen[0].setting)
+        setting, runs = describe_settings(*cell.chosen[0].setting), str(len(cell.chosen))
         for metric in related_metrics(cell.metric):
             if not cell.scores(metric):
                 continue
-            name = name_metric(metric)
-            values = [_number(cell.value(metric, kind)) for kind in get_args(Statistic)]
-            title = results.study.title(cell.row)
-            line = [title, cell.corpus, name, setting, str(len(cell.chosen)), *values]
-            line.append(_number(cell.spread(metric)))
-            if published:
-                line += _beside(
-                    cell.value(metric, results.statistic), published.find(title, cell.corpus, name)
-                )
-            lines.append(line)
-    lines += list(_all_settings(results, published))
-    note = f"Published: {published.source}." if published else ""
-    return Table("All statistics", header, lines, texts=4, note=note)
-
-
-def _all_settings(results: Results, published: PublishedTable | None) -> Iterator[list[str]]:
-    """The mean over all settings and repetitions, where there are several settings."""
+            key = results.study.title(cell.row), cell.corpus, name_metric(metric)
+            values = [cell.value(metric, kind) for kind in get_args(Statistic)]
+            numbers = map(_number, [*values, cell.spread(metric)])
+            shown = cell.value(metric, results.statistic)
+            lines.append([*key, setting, runs, *numbers, *_beside(shown, published, *key)])
     for cell in results.cells.values():
-        if len(cell.settings) == 1:
-            continue
-        scores, title = cell.scores(cell.metric, trials=cell.trials), results.study.title(cell.row)
-        mean, name = 100 * sum(scores) / len(scores), f"{name_metric(cell.metric)} of all settings"
-        line = [title, cell.corpus, name, "all", str(len(scores)), "", "", _number(mean)]
-        line.append(_number(cell.spread(cell.metric, cell.trials)))
-        if published:
-            line += _beside(mean, published.find(title, cell.corpus, name))
-        yield line
+        if len(cell.settings) > 1:
+            metric = f"{name_metric(cell.metric)} of all settings"
+            key = results.study.title(cell.row), cell.corpus, metric
+            runs = str(len(cell.scores(cell.metric, trials=cell.trials)))
+            mean = cell.mean("test", cell.trials)
+            numbers = map(_number, [None, None, mean, cell.spread(cell.metric, cell.trials)])
+            lines.append([*key, "all", runs, *numbers, *_beside(mean, published, *key)])
+    note = f"Published: {published.source}." if published else ""
+    return Table("All statistics", [*header, *_header(published)], lines, texts=4, note=note)
 
 
-def _beside(ours: float | None, published: float | None) -> list[str]:
+def _header(published: PublishedTable | None) -> list[str]:
+    return ["published", "difference"] if published else []
+
+
+def _beside(
+    ours: float | None, published: PublishedTable | None, row: str, corpus: str, metric: str
+) -> list[str]:
     """The published figure, and the difference of ours from it."""
     if published is None:
-        return ["", ""]
-    return [_number(published), "" if ours is None else f"{ours - published:+.2f}"]
+        return []
+    figure = published.find(row, corpus, metric)
+    difference = "" if ours is None or figure is None else f"{ours - figure:+.2f}"
+    return [_number(figure), difference]
 
 
 def create_means(results: Results, published: PublishedTable | None) -> Table:
     """The means over each group of corpora and over all."""
-    header = ["row", "mean", "corpora", "ours"]
-    if published:
-        header += ["published", "difference"]
     lines = []
     for row in results.study.rows:
         title = results.study.title(row)
         for group, corpora in results.groups.items():
-            mean = results.mean(row, corpora)
-            if mean is None:
-                continue
-            value, count = mean
-            line = [title, group, f"{count} of {len(corpora)}", _number(value)]
-            if published:
-                is_whole = count == len(corpora)  # else the two are of other corpora
-                found = published.find(title, group, MEAN)
-                line += _beside(value if is_whole else None, found)
-            lines.append(line)
+            if found := results.mean(row, corpora):
+                value, count = found
+                # Else the two are of other corpora.
+                compared = value if count == len(corpora) else None
+                line = [title, group, f"{count} of {len(corpora)}", _number(value)]
+                lines.append([*line, *_beside(compared, published, title, group, MEAN)])
+    header = ["row", "mean", "corpora", "ours", *_header(published)]
     return Table("Means over corpora", header, lines, texts=2)
 
 
@@ -234,13 +214,12 @@ def create_settings_table(results: Results) -> Table:
     lines = []
     for cell in results.cells.values():
         for trials in cell.settings.values():
-            parts = [cell.scores(cell.metric, part, trials) for part in ("dev", "test")]
-            means = [100 * sum(scores) / len(scores) if scores else None for scores in parts]
             mark = "chosen" if trials == cell.chosen else ""
             setting = describe_settings(*trials[0].setting)
-            start = [results.study.title(cell.row), cell.corpus, setting, mark]
-            end = [str(len(trials)), *map(_number, means)]
-            lines.append([*start, *end, _number(cell.spread(cell.metric, trials))])
+            means = cell.mean("dev", trials), cell.mean("test", trials)
+            numbers = map(_number, [*means, cell.spread(cell.metric, trials)])
+            title = results.study.title(cell.row)
+            lines.append([title, cell.corpus, setting, mark, str(len(trials)), *numbers])
     header = ["row", "corpus", "setting", "", "runs", "dev", "test", "± sd"]
     return Table("By setting", header, lines, texts=4)
 
@@ -250,9 +229,7 @@ def create_folds_table(results: Results) -> Table:
     lines = []
     for cell in results.cells.values():
         for fold in sorted({trial.fold for trial in cell.chosen if trial.fold is not None}):
-            trials = [trial for trial in cell.chosen if trial.fold == fold]
-            scores = cell.scores(cell.metric, trials=trials)
-            mean = 100 * sum(scores) / len(scores)
+            mean = cell.mean("test", [trial for trial in cell.chosen if trial.fold == fold])
             title = results.study.title(cell.row)
             lines.append([title, cell.corpus, str(fold + 1), _number(mean)])
     return Table("By fold", ["row", "corpus", "fold", "test"], lines, texts=2)
@@ -303,18 +280,15 @@ def create_speeds(results: Results, speeds: dict[str, Any]) -> Table:
     for row, figures in speeds["pipelines"].items():
         cells = _cells_of(results, row)
         run = results.runs[cells[0].chosen[0].run]
-        values = {measure.name: figures["figures"][measure.name]["value"] for measure in MEASURES}
-        lines.append(
-            [
-                results.study.title(row),
-                f"{run['parameters'] / 1e6:.2f} M",
-                f"{run['encoder_bytes'] / 1e6:.1f} MB",
-                _number(values["words_per_second"], ",.0f"),
-                f"{values['peak_bytes'] / 1e6:,.0f} MB" if values["peak_bytes"] else "",
-                _number(_mean_of(cells, "test")),
-                _number(_mean_of(cells, "exported")),
-            ]
-        )
+        values = {name: figure["value"] for name, figure in figures["figures"].items()}
+        peak = values["peak_bytes"]
+        line = [results.study.title(row), f"{run['parameters'] / 1e6:.2f} M"]
+        line += [
+            f"{run['encoder_bytes'] / 1e6:.1f} MB",
+            _number(values["words_per_second"], ",.0f"),
+        ]
+        line += [f"{peak / 1e6:,.0f} MB" if peak else ""]
+        lines.append(line + [_number(_mean_of(cells, part)) for part in ("test", "exported")])
     header = ["row", "parameters", "encoder", "words/s", "peak memory", "mean", "exported: mean"]
     note = (
         f"Whole pipelines on the CPU, their encoders in {speeds['precision']}: {speeds['texts']}. "
@@ -329,7 +303,7 @@ def _cells_of(results: Results, row: str) -> list[Cell]:
 
 def _mean_of(cells: list[Cell], part: str) -> float:
     """The mean over cells of the means over the chosen runs, of 100 points."""
-    return 100 * fmean(fmean(cell.scores(cell.metric, part)) for cell in cells)
+    return fmean(mean for cell in cells if (mean := cell.mean(part, cell.chosen)) is not None)
 
 
 # --- Formats ---
@@ -444,22 +418,15 @@ def draw_figures(
 ) -> list[str]:
     """The diagrams that a study has something for, as SVG documents."""
     study = results.study
-    rows = {
-        corpus: [
-            ScoredRow(
-                study.title(row),
-                cell.value(cell.metric, results.statistic) or 0.0,
-                [100 * score for score in cell.scores(cell.metric)],
-                published.find(study.title(row), corpus, name_metric(cell.metric))
-                if published
-                else None,
-            )
-            for row in study.rows
-            if (cell := results.cells.get((row, corpus)))
-        ]
-        for corpus in study.corpora
-    }
-    figures = [draw_scores(study.study.title, {name: some for name, some in rows.items() if some})]
+    groups: dict[str, list[ScoredRow]] = {}
+    for corpus, row in product(study.corpora, study.rows):
+        if cell := results.cells.get((row, corpus)):
+            title, value = study.title(row), cell.value(cell.metric, results.statistic) or 0.0
+            scores = [100 * score for score in cell.scores(cell.metric)]
+            metric = name_metric(cell.metric)
+            figure = published.find(title, corpus, metric) if published else None
+            groups.setdefault(corpus, []).append(ScoredRow(title, value, scores, figure))
+    figures = [draw_scores(study.study.title, groups)]
     changes = find_changes(results)
     if changes:
         figures.append(draw_effects(list(study.corpora), changes, MARGIN))
@@ -473,15 +440,12 @@ def find_changes(results: Results) -> dict[tuple[str, str], float]:
     study = results.study
     alone = next((name for name, row in study.rows.items() if row.training == "alone"), None)
     changes = {}
-    for name, row in study.rows.items():
+    for (name, row), corpus in product(study.rows.items(), study.corpora):
         if alone is None or row.companions is None or len(row.companions) != 1:
             continue
-        for corpus in study.corpora:
-            cells = [results.cells.get((one, corpus)) for one in (name, alone)]
-            values = [cell.value(cell.metric, results.statistic) for cell in cells if cell]
-            if len(values) == 2 and None not in values:
-                own, other = (value or 0.0 for value in values)
-                changes[corpus, row.companions[0]] = own - other
+        own, other = (results.value(one, corpus) for one in (name, alone))
+        if own is not None and other is not None:
+            changes[corpus, row.companions[0]] = own - other
     return changes
 
 

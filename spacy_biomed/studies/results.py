@@ -71,6 +71,11 @@ class Cell:
         found = (self.trials[trial].get(part, {}) for trial in chosen)
         return [scores[metric] for scores in found if metric in scores]
 
+    def mean(self, part: str, trials: Iterable[Trial]) -> float | None:
+        """The mean of the main score over trials, of 100 points; None without scores."""
+        scores = self.scores(self.metric, part, trials)
+        return 100 * fmean(scores) if scores else None
+
     @property
     def settings(self) -> dict[tuple[float | None, int | None], list[Trial]]:
         """The trials of each setting."""
@@ -82,13 +87,12 @@ class Cell:
     @property
     def chosen(self) -> list[Trial]:
         """The trials of the setting with the best mean on the part that chooses."""
-        settings = list(self.settings.values())
-        if len(settings) == 1:
-            return settings[0]
-        # Less than any score for a setting without scores.
-        return max(
-            settings, key=lambda one: fmean(self.scores(self.metric, self.select, one) or [-inf])
-        )
+
+        def rank(trials: list[Trial]) -> float:
+            mean = self.mean(self.select, trials)
+            return -inf if mean is None else mean
+
+        return max(self.settings.values(), key=rank)
 
     @property
     def best(self) -> Trial | None:
@@ -151,10 +155,14 @@ class Results:
         groups = {f"{MEAN_OF}{name}": names for name, names in self.study.groups.items()}
         return {**groups, MEAN: list(self.study.corpora)}
 
+    def value(self, row: str, corpus: str) -> float | None:
+        """What a cell shows; None if there is none, or it has no scores."""
+        cell = self.cells.get((row, corpus))
+        return cell.value(cell.metric, self.statistic) if cell else None
+
     def mean(self, row: str, corpora: list[str]) -> tuple[float, int] | None:
         """The mean of a row's values over corpora, and of how many; None if there are none."""
-        cells = [self.cells[row, name] for name in corpora if (row, name) in self.cells]
-        values = [cell.value(cell.metric, self.statistic) for cell in cells]
+        values = (self.value(row, corpus) for corpus in corpora)
         found = [value for value in values if value is not None]
         return (fmean(found), len(found)) if found else None
 
@@ -165,10 +173,9 @@ class Results:
         compared: list[tuple[tuple[str, str], str, PairedTest | None]] = []
         for first, second in settings.pairs:
             for corpus in self.study.corpora:
-                cells = [self.cells.get((row, corpus)) for row in (first, second)]
-                if None in cells:
+                own, other = (self.cells.get((row, corpus)) for row in (first, second))
+                if own is None or other is None:
                     continue
-                own, other = (cell for cell in cells if cell is not None)
                 test = None
                 if own.is_made_of_documents() and other.is_made_of_documents():
                     test = compare_tallies(
@@ -187,6 +194,9 @@ def collect_results(study: Study, plan: Plan, output: Path) -> Results:
 
     Args:
         output: folder of the study, in which all runs are finished.
+
+    Raises:
+        BiomedError: if the metric of a corpus is not among its scores.
     """
     found = {digest: find_result(output, run) for digest, run in plan.runs.items()}
     runs = {digest: result for digest, result in found.items() if result is not None}
@@ -194,11 +204,9 @@ def collect_results(study: Study, plan: Plan, output: Path) -> Results:
     for (row, corpus), trials in plan.cells.items():
         left = {trial: runs[trial.run]["corpora"][corpus] for trial in trials}
         first = left[trials[0]]
-        metric = study.corpora[corpus].metric or first["metric"]
-        if metric not in first["test"]:
-            advice = "its test part has nothing to score"
-            if first["test"]:
-                advice = list_choices(metric, first["test"])
+        metric, known = study.corpora[corpus].metric or first["metric"], first["test"]
+        if metric not in known:
+            advice = list_choices(metric, known) if known else "its test part has nothing to score"
             raise study.error(f"corpora.{corpus}.metric", f"no score '{metric}'; {advice}")
         cells[row, corpus] = Cell(row, corpus, metric, left, study.study.select)
     return Results(study, plan, cells, runs)

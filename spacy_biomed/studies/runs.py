@@ -9,7 +9,7 @@ pipelines that are needed later.
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from itertools import chain, cycle
@@ -21,7 +21,6 @@ import spacy
 from spacy.language import Language
 from spacy.scorer import Scorer
 from spacy.tokens import Doc, DocBin
-from spacy.training import Example
 from spacy.training.initialize import init_nlp
 from spacy.vocab import Vocab
 from thinc.api import Config
@@ -269,12 +268,8 @@ class _RunWorker:
 def make_run(run: Run, output: Path, gpu: int) -> None:
     """Train and score, resuming where this was interrupted, and write the result.
 
-    Args:
-        output: folder of the study, which this process or its parent has locked.
-        gpu: number of the current GPU; -1 for none.
-
-    Raises:
-        BiomedError: as training does, or if a part has nothing to score.
+    `output` is the study's folder, which this process or its parent has locked; `gpu` is the number
+    of the current GPU, or -1.
     """
     place = output / TRAININGS / run.digest
     place.mkdir(parents=True, exist_ok=True)
@@ -381,16 +376,6 @@ def _count_parameters(nlp: Language) -> int:
 # --- Scores ---
 
 
-class _KeepingScorer(Scorer):
-    examples: list[Example]
-
-    def score(
-        self, examples: Iterable[Example], *, per_component: bool = False
-    ) -> dict[str, object]:
-        self.examples = list(examples)
-        return super().score(self.examples, per_component=per_component)
-
-
 def _score(nlp: Language, run: Run, folder: Path) -> dict[str, object]:
     name = folder.name  # as the head of a joint training is called
     head = find_head_of(nlp, name if run.is_joint else None)
@@ -400,23 +385,15 @@ def _score(nlp: Language, run: Run, folder: Path) -> dict[str, object]:
     dev: Scores = {}
     if (folder / "dev.spacy").is_file() and not learned_dev:
         dev, _ = score_part(nlp, run.is_joint, name, folder / "dev.spacy")
-    begin = _begin(head)
     main = cast(type[EncoderHead], head.kind).main_score(head.scored_as, head.settings)
-    return {
-        "metric": main.removeprefix(f"{begin}_"),
-        "dev": dev,
-        "test": test,
-        "tallies": tallies,
-    }
+    metric = main.removeprefix(_begin(head))
+    return {"metric": metric, "dev": dev, "test": test, "tallies": tallies}
 
 
 def score_part(
     nlp: Language, is_joint: bool, name: str, path: Path
 ) -> tuple[Scores, list[dict[str, list[float]]]]:
-    """Score the head of a corpus on a part.
-
-    Args:
-        is_joint: whether the pipeline has a head for each corpus, by its name.
+    """Score the head of a corpus on a part; with `is_joint` it is the head of this name.
 
     Returns:
         the head's scores, 0 to 1, by the endings of their names, such as "f"; and what each
@@ -428,27 +405,21 @@ def score_part(
         examples = list(MultiTaskCorpus({name: path}, {}, own, 0, {})(nlp))
     else:
         examples = list(Corpus_v1(path)(nlp))
-    scorer = _KeepingScorer(nlp=nlp)
-    scores = nlp.evaluate(examples, scorer=scorer)
+    for example, doc in zip(examples, nlp.pipe([one.predicted for one in examples]), strict=True):
+        example.predicted = doc
+    scores = Scorer(nlp=nlp).score(examples)
     head = find_head_of(nlp, name if is_joint else None)
-    begin = f"{_begin(head)}_"
-    pipe = nlp.get_pipe(head.name)
-    return (
-        {
-            key.removeprefix(begin): float(value)
-            for key, value in scores.items()
-            if key.startswith(begin) and isinstance(value, int | float)
-        },
-        pipe.tally(scorer.examples) if isinstance(pipe, EncoderHead) else [],
-    )
+    begin, pipe = _begin(head), nlp.get_pipe(head.name)
+    found = {
+        key.removeprefix(begin): float(value)
+        for key, value in scores.items()
+        if key.startswith(begin) and isinstance(value, int | float)
+    }
+    return found, pipe.tally(examples) if isinstance(pipe, EncoderHead) else []
 
 
 def find_head_of(nlp: Language, name: str | None) -> Head:
-    """The head of a pipeline with a name; without a name its only one.
-
-    Raises:
-        BiomedError: if it has none, or several and no name is given.
-    """
+    """The head of a pipeline with a name; without a name its only one."""
     heads = [
         head
         for head in find_heads(nlp.config.interpolate())
@@ -463,4 +434,5 @@ def find_head_of(nlp: Language, name: str | None) -> Head:
 
 
 def _begin(head: Head) -> str:
-    return cast(type[EncoderHead], head.kind).begin_scores(head.scored_as, head.settings)
+    kind = cast(type[EncoderHead], head.kind)
+    return f"{kind.begin_scores(head.scored_as, head.settings)}_"

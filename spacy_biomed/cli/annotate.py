@@ -8,14 +8,14 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import typer
 from rich.console import Console
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
-from ..errors import BiomedError, escape, list_choices
+from ..errors import BiomedError
 from ._shared import options
 from ._shared.bad_input import explaining_interruption
 from ._shared.display import create_bar
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from ..files.records import Layout
     from ..files.sources import Columns
 
-ENGINES = LOCAL, RAY = "local", "ray"
-SHARD_SIZE = 1000
+# Parameters that are of use only with OUTPUT.
+_OF_COLLECTIONS = (
+    *("keep", "patient_column", "meanings", "shard_size", "batch_size", "n_process"),
+    *("max_errors", "engine", "address", "verbose"),
+)
 
 # A text that people give for the path of a file: it begins or ends as one.
 _LIKE_A_PATH = re.compile(
@@ -38,6 +41,7 @@ _LIKE_A_PATH = re.compile(
 
 
 def annotate(
+    context: typer.Context,
     pipeline: str = typer.Argument(help="Installed package or pipeline directory."),
     text: str = typer.Argument(
         "",
@@ -67,11 +71,9 @@ def annotate(
     keep: list[str] = options.KEEP,
     encoding: str = options.ENCODING,
     delimiter: str = options.DELIMITER,
-    quoting: str = options.QUOTING,
+    quoting: options.Quoting = options.QUOTING,
     code: Path = options.CODE,
-    shard_size: int = typer.Option(
-        SHARD_SIZE, min=1, help="Documents in a shard, which is a file."
-    ),
+    shard_size: int = typer.Option(1000, min=1, help="Documents in a shard, which is a file."),
     batch_size: int = typer.Option(None, min=1, help="Documents in a batch; else the pipeline's."),
     n_process: int = typer.Option(
         None,
@@ -84,7 +86,9 @@ def annotate(
     min_confidence: float = typer.Option(
         0.0, callback=options.from_0_to_1, help="Leave out entities of a lower confidence."
     ),
-    engine: str = typer.Option(LOCAL, help="Who runs the processes: local, or ray."),
+    engine: Literal["local", "ray"] = typer.Option(
+        "local", help="Who runs the processes: local, or ray."
+    ),
     address: str = typer.Option(
         None, help="Ray cluster to use, auto or HOST:PORT; else Ray starts on this machine."
     ),
@@ -115,24 +119,17 @@ def annotate(
     columns = Columns(text_column, id_column, tuple(dict.fromkeys(keep)), patient_column)
     layout = options.read_layout(encoding, delimiter, quoting)
     if output is None:
-        _check_unused(
-            {
-                "--keep": keep,
-                "--patient-column": patient_column,
-                "--meanings": meanings,
-                "--shard-size": shard_size != SHARD_SIZE,
-                "--batch-size": batch_size,
-                "--n-process": n_process,
-                "--max-errors": max_errors is not None,
-                "--engine": engine != LOCAL,
-                "--address": address,
-                "--verbose": verbose,
-            }
-        )
+        for option in options.list_given(context, _OF_COLLECTIONS):
+            raise BiomedError(f"{option} is for a collection: name OUTPUT, or leave it out")
         texts = _find_texts(text, corpus, columns, layout)
         _show(pipeline, texts, min_confidence, code, gpu_id)
         return
-    _check_collection(text, corpus, engine, address)
+    if corpus is not None:
+        raise BiomedError("--corpus shows one text: leave it out, or leave OUTPUT out")
+    if not text:
+        raise BiomedError('TEXT is "": give a file or a folder of documents')
+    if address is not None and engine != "ray":
+        raise BiomedError("--address is that of a Ray cluster: add --engine ray")
     from ..bulk.shards import BulkSettings
 
     settings = BulkSettings(
@@ -144,7 +141,7 @@ def annotate(
         n_process,
         max_errors,
         min_confidence,
-        cast("Literal['local', 'ray']", engine),
+        engine,
         address,
         verbose,
         meanings,
@@ -155,29 +152,15 @@ def annotate(
         _annotate_collection(pipeline, Path(text), output, settings)
 
 
-def _check_unused(given: dict[str, object]) -> None:
-    """Raise BiomedError if an option of collections is given without a place to write one."""
-    for option in (name for name, value in given.items() if value):
-        raise BiomedError(f"{option} is for a collection: name OUTPUT, or leave it out")
-
-
-def _check_collection(text: str, corpus: Path | None, engine: str, address: str | None) -> None:
-    if corpus is not None:
-        raise BiomedError("--corpus shows one text: leave it out, or leave OUTPUT out")
-    if not text:
-        raise BiomedError('TEXT is "": give a file or a folder of documents')
-    if engine not in ENGINES:
-        raise BiomedError(f"--engine {escape(engine)}: {list_choices(engine, ENGINES)}")
-    if address is not None and engine != RAY:
-        raise BiomedError("--address is that of a Ray cluster: add --engine ray")
-
-
 def _find_texts(text: str, corpus: Path | None, columns: Columns, layout: Layout) -> Iterable[str]:
     """The text that is given, or those of the file or folder that is named in its place."""
     from ..formats.inputs import read_texts
+    from ..formats.spacy_docs import read_docs
 
     if corpus is not None:
-        return [_first_text(corpus)]
+        for doc in read_docs(corpus, Vocab()):
+            return [doc.text]
+        raise BiomedError(f"{corpus}: no documents there; give another --corpus, or a text")
     if not text:
         return [sys.stdin.read()]
     if os.path.exists(text):
@@ -275,11 +258,3 @@ def _describe(span: Span) -> str:
     score = "" if confidence is None else f" {confidence:.2f}"
     said = describe_assertions(span)
     return f"{span.text} [{span.label_}]{score}" + (f" ({said})" if said else "")
-
-
-def _first_text(corpus: Path) -> str:
-    from ..formats.spacy_docs import read_docs
-
-    for doc in read_docs(corpus, Vocab()):
-        return doc.text
-    raise BiomedError(f"{corpus}: no documents there; give another --corpus, or a text")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich import box
@@ -20,9 +22,13 @@ if TYPE_CHECKING:
     from ..corpora.corpus_catalogue import CorpusEntry
     from ..encoders.encoder_catalogue import EncoderEntry
 
+# By the titles of columns: arguments of rich's `Table.add_column`, and what a cell shows.
+Columns = dict[str, tuple[dict[str, Any], Callable[[Any], str]]]
 
 # Width of the output, in characters, if it is not a terminal.
 _PIPED_WIDTH = 120
+_NAME: dict[str, Any] = {"style": "bold", "no_wrap": True}
+_WHOLE: dict[str, Any] = {"no_wrap": True}
 
 
 def corpora(
@@ -49,16 +55,16 @@ def corpora(
 
     if download != (folder is not None) and not (download and name):
         raise BiomedError("give the corpus to download, and --download: NAME --download [FOLDER]")
-    if name is not None:
-        check_no_filters(task=task, language=language)
-        entry = find_corpus(name)
-        if download:
-            _download(entry, folder or Path("assets", entry.folder))
-            return
-        print_json(entry) if as_json else print_fields(entry.name, _describe_corpus(entry))
+    if name is None:
+        entries = _select(all_corpora(), task=task, language=language)
+        _print(entries, as_json, _CORPUS_COLUMNS, _describe_corpus)
         return
-    entries = select(all_corpora(), task=task, language=language)
-    print_json(entries) if as_json else _print_corpora(entries)
+    _check_no_filters(task=task, language=language)
+    entry = find_corpus(name)
+    if download:
+        _download(entry, folder or Path("assets", entry.folder))
+    else:
+        _print(entry, as_json, _CORPUS_COLUMNS, _describe_corpus)
 
 
 def _download(entry: CorpusEntry, folder: Path) -> None:
@@ -71,17 +77,13 @@ def _download(entry: CorpusEntry, folder: Path) -> None:
         typer.echo(f"✔ {folder} has the files of {entry.name} already, as published")
 
 
-Entry = TypeVar("Entry")
-
-
-def check_no_filters(**filters: str | None) -> None:
-    """Raise BiomedError if a filter is given, since filters choose rows of the table."""
+def _check_no_filters(**filters: str | None) -> None:
     given = [f"--{field}" for field, value in filters.items() if value is not None]
     if given:
         raise BiomedError(f"{' and '.join(given)}: only for the table; leave it out, or NAME")
 
 
-def select(entries: tuple[Entry, ...], **filters: str | None) -> list[Entry]:
+def _select(entries: Sequence[Any], **filters: str | None) -> list[Any]:
     """The entries whose fields equal the filters that are given; case does not matter."""
     chosen = list(entries)
     for field, wanted in filters.items():
@@ -95,12 +97,20 @@ def select(entries: tuple[Entry, ...], **filters: str | None) -> list[Entry]:
     return chosen
 
 
-def print_json(entries: object) -> None:
-    """Print one entry as a JSON object, several as a list of objects."""
-    typer.echo(json.dumps(entries, default=asdict, indent=2, ensure_ascii=False))
+def _print(
+    shown: Any, as_json: bool, columns: Columns, describe: Callable[[Any], dict[str, object]]
+) -> None:
+    """Print an entry by its fields, or a list of them as a table; either may be JSON."""
+    if as_json:
+        typer.echo(json.dumps(shown, default=asdict, indent=2, ensure_ascii=False))
+    elif isinstance(shown, list):
+        headers = {title: options for title, (options, _) in columns.items()}
+        print_rows(headers, [[show(entry) for _, show in columns.values()] for entry in shown])
+    else:
+        _print_fields(shown.name, describe(shown))
 
 
-def create_console() -> Console:
+def _create_console() -> Console:
     """A console as wide as the terminal, or wide enough for the tables."""
     console = Console(markup=False, highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
@@ -118,10 +128,10 @@ def print_rows(headers: dict[str, dict[str, Any]], rows: list[list[str]]) -> Non
         table.add_column(header, overflow="fold", **options)
     for row in rows:
         table.add_row(*row)
-    create_console().print(table)
+    _create_console().print(table)
 
 
-def print_fields(title: str, fields: dict[str, object]) -> None:
+def _print_fields(title: str, fields: dict[str, object]) -> None:
     """Print the fields that have a value, one below the other."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
@@ -129,12 +139,12 @@ def print_fields(title: str, fields: dict[str, object]) -> None:
     for field, value in fields.items():
         if value not in (None, "", ()) and value != {}:
             grid.add_row(field, _format(value))
-    console = create_console()
+    console = _create_console()
     console.print(title, style="bold")
     console.print(grid)
 
 
-def shorten(text: str) -> str:
+def _shorten(text: str) -> str:
     """The part of a catalogue field before its first qualification, for a cell of a table."""
     return re.split(r"[,;(]| over | of ", text, maxsplit=1)[0].strip()
 
@@ -147,46 +157,37 @@ def _format(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _print_corpora(entries: list[CorpusEntry]) -> None:
-    headers: dict[str, dict[str, object]] = {
-        "Name": {"style": "bold", "no_wrap": True},
-        "Task": {"no_wrap": True},
-        "Lang": {"no_wrap": True},
-        "Labels": {"max_width": 12},
-        "Splits": {"max_width": 9},
-        "Metric": {"max_width": 11},
-        "Licence": {"max_width": 14},
-        "Access": {"max_width": 9},
-        "From": {},
-    }
-    print_rows(headers, [_corpus_row(entry) for entry in entries])
-
-
-def _corpus_row(entry: CorpusEntry) -> list[str]:
+def _say_labels(entry: CorpusEntry) -> str:
     labels = ", ".join(entry.labels)
     if len(entry.labels) > 2 or len(labels) > 20:
-        labels = f"{len(entry.labels)} labels"
-    parts = "undivided" if "all" in entry.splits else " ".join(entry.splits)
-    return [
-        entry.name,
-        entry.task,
-        entry.language,
-        labels or "with the data",
-        parts or "see NAME",
-        shorten(entry.metric),
-        shorten(entry.licence),
-        entry.access,
-        _shorten_source(entry),
-    ]
+        return f"{len(entry.labels)} labels"
+    return labels or "with the data"
+
+
+def _say_splits(entry: CorpusEntry) -> str:
+    return "undivided" if "all" in entry.splits else " ".join(entry.splits) or "see NAME"
 
 
 def _shorten_source(entry: CorpusEntry) -> str:
     """Owner of a GitHub repository, domain of another page, else the first words."""
     address = entry.repository or entry.source.split()[0]
     if not address.startswith("http"):
-        return shorten(entry.source)
+        return _shorten(entry.source)
     host, owner = address.split("/")[2:4]
     return owner if host == "github.com" else ".".join(host.split(".")[-2:])
+
+
+_CORPUS_COLUMNS: Columns = {
+    "Name": (_NAME, attrgetter("name")),
+    "Task": (_WHOLE, attrgetter("task")),
+    "Lang": (_WHOLE, attrgetter("language")),
+    "Labels": ({"max_width": 12}, _say_labels),
+    "Splits": ({"max_width": 9}, _say_splits),
+    "Metric": ({"max_width": 11}, lambda entry: _shorten(entry.metric)),
+    "Licence": ({"max_width": 14}, lambda entry: _shorten(entry.licence)),
+    "Access": ({"max_width": 9}, attrgetter("access")),
+    "From": ({}, _shorten_source),
+}
 
 
 def _describe_corpus(entry: CorpusEntry) -> dict[str, object]:
@@ -236,21 +237,14 @@ def encoders(
     Examples: python -m spacy biomed encoders --language es,
     python -m spacy biomed encoders biobert
     """
-    from ..encoders.encoder_catalogue import all_encoders
-
-    if name is not None:
-        check_no_filters(language=language)
-        entry = _find_encoder(name)
-        print_json(entry) if as_json else print_fields(entry.name, _describe_encoder(entry))
-        return
-    entries = select(all_encoders(), language=language)
-    print_json(entries) if as_json else _print_encoders(entries)
-
-
-def _find_encoder(name: str) -> EncoderEntry:
-    from ..encoders.encoder_catalogue import find_encoder
+    from ..encoders.encoder_catalogue import all_encoders, find_encoder
     from ..encoders.loading import suggest_encoder
 
+    if name is None:
+        entries = _select(all_encoders(), language=language)
+        _print(entries, as_json, _ENCODER_COLUMNS, _describe_encoder)
+        return
+    _check_no_filters(language=language)
     entry = find_encoder(name)
     if entry is None:
         problem = (
@@ -258,34 +252,7 @@ def _find_encoder(name: str) -> EncoderEntry:
             "them all; a config also takes any hub id or directory"
         )
         raise BiomedError(add_hint(problem, suggest_encoder(name)))
-    return entry
-
-
-def _print_encoders(entries: list[EncoderEntry]) -> None:
-    headers: dict[str, dict[str, object]] = {
-        "Name": {"style": "bold", "no_wrap": True},
-        "Language": {"no_wrap": True},
-        "Cased": {"no_wrap": True},
-        "Params": {"no_wrap": True, "justify": "right"},
-        "Layers": {"no_wrap": True, "justify": "right"},
-        "Licence": {"max_width": 14},
-        "Papers": {"no_wrap": True},
-        "Hub id": {},
-    }
-    print_rows(headers, [_encoder_row(entry) for entry in entries])
-
-
-def _encoder_row(entry: EncoderEntry) -> list[str]:
-    return [
-        entry.name,
-        entry.language,
-        _say_cased(entry),
-        f"{entry.parameters / 1e6:.0f}M",
-        f"{entry.layers} × {entry.width}",
-        _say_licence(entry, shorten(entry.licence)),
-        " ".join(str(paper) for paper in entry.papers),
-        entry.hub_id or "not on the hub, see NAME",
-    ]
+    _print(entry, as_json, _ENCODER_COLUMNS, _describe_encoder)
 
 
 def _say_cased(entry: EncoderEntry) -> str:
@@ -294,6 +261,18 @@ def _say_cased(entry: EncoderEntry) -> str:
 
 def _say_licence(entry: EncoderEntry, licence: str) -> str:
     return f"{licence}, no commercial use" if entry.forbids_commercial_use else licence
+
+
+_ENCODER_COLUMNS: Columns = {
+    "Name": (_NAME, attrgetter("name")),
+    "Language": (_WHOLE, attrgetter("language")),
+    "Cased": (_WHOLE, _say_cased),
+    "Params": ({**_WHOLE, "justify": "right"}, lambda entry: f"{entry.parameters / 1e6:.0f}M"),
+    "Layers": ({**_WHOLE, "justify": "right"}, lambda entry: f"{entry.layers} × {entry.width}"),
+    "Licence": ({"max_width": 14}, lambda entry: _say_licence(entry, _shorten(entry.licence))),
+    "Papers": (_WHOLE, lambda entry: " ".join(map(str, entry.papers))),
+    "Hub id": ({}, lambda entry: entry.hub_id or "not on the hub, see NAME"),
+}
 
 
 def _describe_encoder(entry: EncoderEntry) -> dict[str, object]:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import BiomedError, escape, list_choices, quote
+from ..errors import BiomedError, escape
 from ._shared.display import create_bar, create_table
 from ._shared.options import split_names
 
 if TYPE_CHECKING:
     from ..corpora.conversion_report import ConversionReport, PartReport
     from ..formats.documents import Document
-    from ..formats.repairs import OnError
     from ..training.combining import CombinationReport
 
 
@@ -83,7 +82,7 @@ def convert(
         "concept",
         help="The attribute of mentions that is the identifier of their concept, as ent.kb_id_.",
     ),
-    on_error: str = typer.Option(
+    on_error: Literal["stop", "skip"] = typer.Option(
         "stop",
         help="What to do about an annotation or a document that is wrong: stop, or skip it.",
     ),
@@ -108,20 +107,20 @@ def convert(
     kept_labels = split_names(labels or "")
     if labels is not None and not kept_labels:
         raise BiomedError("--labels names no label: give some with commas between, as in A,B")
-    if on_error not in ("stop", "skip"):
-        raise BiomedError(
-            f"--on-error {quote(on_error)}: {list_choices(on_error, ('stop', 'skip'))}"
-        )
     given = {"train": train, "dev": dev, "test": test}
+    # Paths in SOURCE, or as they are given.
+    located = {
+        part: [source / path if (source / path).exists() else path for path in paths]
+        for part, paths in given.items()
+        if paths
+    }
     report = convert_corpus(
         name,
         source,
         output,
         format=format,
         language=language,
-        paths={
-            part: [_locate(path, source) for path in given[part]] for part in given if given[part]
-        },
+        paths=located,
         encoding=encoding,
         n_sents=n_sents,
         tag_label=tag_label,
@@ -133,18 +132,17 @@ def convert(
         replace_mentions=Path(replace_mentions) if replace_mentions else None,
         copies=copies or 1,
         seed=seed,
-        on_error=cast("OnError", on_error),
+        on_error=on_error,
         identifier=identifier,
         progress=_show_progress,
     )
-    Console().print(_conversion_table(report))
+    title = escape(f"{report.name} ({report.language}, {report.format})")
+    table = create_table([""], report.parts, Text(title, style="italic"))
+    for title, values in _rows(report.parts):
+        table.add_row(Text(escape(title)), *values)  # labels may contain any characters
+    Console().print(table)
     for line in _remarks(report):
         typer.echo(line)
-
-
-def _locate(path: Path, source: Path) -> Path:
-    """The path relative to SOURCE if something is there, else the path as given."""
-    return source / path if (source / path).exists() else path
 
 
 def _show_progress(documents: Sequence[Document], part: str) -> Iterator[Document]:

@@ -1,25 +1,17 @@
 """`spacy biomed deidentify`, `reidentify` and `leakage`."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from ..errors import BiomedError
 from ..files.output_places import check_output
 from ._shared import options
 from ._shared.bad_input import explaining_interruption
 from ._shared.display import create_bar, create_table
-
-if TYPE_CHECKING:
-    from ..evaluation.leakage import LeakageReport
-
 
 KINDS = typer.Option(
     [], "--kind", help="What a label of the pipeline stands for, as TWIN=name; repeatable."
@@ -32,7 +24,7 @@ PATTERNS = typer.Option(
 )
 
 # Fields of a row of --annotations that the command adds.
-ROW_FIELDS = ("file", "replacements")
+ROW_FIELDS = {"file", "replacements"}
 
 
 def deidentify(
@@ -62,7 +54,7 @@ def deidentify(
     keep: list[str] = options.KEEP,
     encoding: str = options.ENCODING,
     delimiter: str = options.DELIMITER,
-    quoting: str = options.QUOTING,
+    quoting: options.Quoting = options.QUOTING,
     code: Path = options.CODE,
     repair: bool = typer.Option(
         None,
@@ -112,7 +104,12 @@ def deidentify(
     files = DeidentifiedFiles(texts, output, annotations, vault)
     given = [path for path in (code, secret_file, vault_key_file) if path is not None]
     files.check_places([Path(pipeline), *given])
-    _check_options(texts, text_field, keep, rename)
+    if text_field in keep:
+        raise BiomedError(f"--keep {text_field}: this is the field with the text; leave it out")
+    for name in ROW_FIELDS.intersection(keep):
+        raise BiomedError(f"--keep {name}: --annotations has a field of this name; rename it")
+    if rename is not None and not texts.is_dir():
+        raise BiomedError(f"{texts}: --rename and --keep-names are for folders; leave them out")
     key = files.read_key(vault_key_file)
     settings = BulkSettings(
         Columns(text_field, None, tuple(dict.fromkeys(keep)), patient_column),
@@ -163,16 +160,6 @@ def deidentify(
     check_failed(output, total, failed, files.listed, max_errors)
 
 
-def _check_options(texts: Path, text_field: str, keep: list[str], rename: bool | None) -> None:
-    if text_field in keep:
-        raise BiomedError(f"--keep {text_field}: this is the field with the text; leave it out")
-    for name in ROW_FIELDS:
-        if name in keep:
-            raise BiomedError(f"--keep {name}: --annotations has a field of this name; rename it")
-    if rename is not None and not texts.is_dir():
-        raise BiomedError(f"{texts}: --rename and --keep-names are for folders; leave them out")
-
-
 def reidentify(
     texts: Path = typer.Argument(help="What `deidentify --vault` wrote: file or folder."),
     vault: Path = typer.Argument(help="The vault that it wrote."),
@@ -183,7 +170,7 @@ def reidentify(
     text_field: str = options.TEXT_COLUMN,
     encoding: str = options.ENCODING,
     delimiter: str = options.DELIMITER,
-    quoting: str = options.QUOTING,
+    quoting: options.Quoting = options.QUOTING,
 ) -> None:
     """Restore the original texts from de-identified texts and their vault.
 
@@ -257,29 +244,21 @@ def leakage(
             spans_key=spans_key,
             is_drawn=deidentifier.is_drawn,
         )
-    console.print(_leakage_table(report))
-    capitals = sum(is_in_capitals(doc.text) for doc in gold)
-    if capitals and not reads_capitals(nlp):
-        console.print(_explain_capitals(capitals, len(gold)))
-    console.print(f"{report.leaking_documents} of {report.documents} documents leak")
-
-
-def _leakage_table(report: LeakageReport) -> Table:
     titles = ("mentions", "kept", "by chance", "leaked", "")
     table = create_table([""], titles, "Gold mentions in the de-identified text")
     for label, counts in [*sorted(report.labels.items()), ("all labels", report.total)]:
         share = counts.leaked / max(counts.mentions, 1)
         numbers = (counts.mentions, counts.kept, counts.by_chance, counts.leaked)
         table.add_row(escape(label), *(f"{number:,}" for number in numbers), f"{share:.2%}")
-    return table
+    console.print(table)
+    capitals = sum(is_in_capitals(doc.text) for doc in gold)
+    if capitals and not reads_capitals(nlp):
+        console.print(_explain_capitals(capitals, len(gold)))
+    console.print(f"{report.leaking_documents} of {report.documents} documents leak")
 
 
 def _read_kinds(given: list[str]) -> dict[str, str]:
-    """The kinds of labels from LABEL=kind; raises BiomedError if one is written otherwise."""
-    for one in given:
-        if "=" not in one.strip("="):
-            raise BiomedError(f"--kind {one}: write LABEL=kind, such as TWIN=name")
-    return {label: kind for label, _, kind in (one.rpartition("=") for one in given)}
+    return dict(options.split_pair("--kind", one, "LABEL=kind, such as TWIN=name") for one in given)
 
 
 def _explain_capitals(count: int, total: int) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 def benchmark(
+    context: typer.Context,
     pipeline: str = typer.Argument(help="Pipeline: a directory or an installed package."),
     texts: Path = typer.Argument(None, help="Texts: a file or folder, as of annotate."),
     robustness: Path = typer.Option(
@@ -63,7 +64,7 @@ def benchmark(
     text_column: str = options.TEXT_COLUMN,
     encoding: str = options.ENCODING,
     delimiter: str = options.DELIMITER,
-    quoting: str = options.QUOTING,
+    quoting: options.Quoting = options.QUOTING,
     code: Path = options.CODE,
     output: Path = typer.Option(None, help="JSON file to write all figures to."),
 ) -> None:
@@ -81,14 +82,21 @@ def benchmark(
     Example: python -m spacy biomed benchmark compressed/ncbi_disease corpus/ncbi_disease/test.spacy
     --against training/ncbi_disease/model-best --threads 2
     """
-    _check_options(
-        texts=texts,
-        against=against,
-        scored=[option for option in (robustness, corpora) if option is not None],
-        is_mapped=corpora is None and bool(label_map or trained_on),
-        unused={"threads": threads, "batch-size": batch_size, "code": code, "output": output},
-        advise=advise,
-    )
+    scored = [option for option in (robustness, corpora) if option is not None]
+    if len(scored) > 1 or (scored and (texts is not None or against is not None)):
+        raise BiomedError(
+            "--robustness and --corpora score one pipeline on their corpora: give one of them, and "
+            "no other texts"
+        )
+    if corpora is None and (label_map or trained_on):
+        raise BiomedError("--map and --trained-on are for --corpora DIR: give it too")
+    others = ("robustness", "corpora", "against", "threads", "batch_size", "code", "output")
+    for option in options.list_given(context, others if advise else ()):
+        raise BiomedError(f"{option} is not for --advise: leave it out")
+    if texts is None and not advise and not scored:
+        raise BiomedError(
+            "give the texts to measure with, or corpora with --robustness or --corpora"
+        )
     if robustness is not None:
         _measure_robustness(pipeline, robustness, code, output)
     elif corpora is not None:
@@ -110,36 +118,6 @@ def benchmark(
         _measure_speed(pipelines, texts, read, batch_size, code, output, settings)
     if output is not None:
         typer.echo(f"✔ Wrote {output}")
-
-
-def _check_options(
-    *,
-    texts: Path | None,
-    against: str | None,
-    scored: list[Path],
-    is_mapped: bool,
-    unused: dict[str, object],
-    advise: bool,
-) -> None:
-    """Raise BiomedError if options do not go together.
-
-    `is_mapped` says that options of `--corpora` are there without it; `unused` is not for --advise.
-    """
-    if len(scored) > 1 or (scored and (texts is not None or against is not None)):
-        raise BiomedError(
-            "--robustness and --corpora score one pipeline on their corpora: give one of them, and "
-            "no other texts"
-        )
-    if is_mapped:
-        raise BiomedError("--map and --trained-on are for --corpora DIR: give it too")
-    if advise and (scored or against is not None):
-        raise BiomedError("--advise is for the speed of one pipeline: give it alone")
-    for option in (name for name, value in unused.items() if advise and value is not None):
-        raise BiomedError(f"--{option} is not for --advise: leave it out")
-    if texts is None and not advise and not scored:
-        raise BiomedError(
-            "give the texts to measure with, or corpora with --robustness or --corpora"
-        )
 
 
 def _measure_speed(
@@ -182,12 +160,9 @@ def _advise(pipeline: str, texts: list[str] | None) -> None:
         ways = find_fastest(pipeline, texts or create_texts(), default_threads(), status.update)
     paths = list(dict.fromkeys(way.pipeline for way in ways))
     names = dict(zip(paths, _short_names(paths), strict=True))
-    numbers = ("processes", "threads of each", "words/s")
-    table = Table(
-        Column("pipeline", overflow="fold"),
-        Column("engine", no_wrap=True),
-        *(Column(name, justify="right") for name in numbers),
-    )
+    table = Table(Column("pipeline", overflow="fold"), Column("engine", no_wrap=True))
+    for name in ("processes", "threads of each", "words/s"):
+        table.add_column(name, justify="right")
     for way in ways:
         figures = (way.processes, way.threads, f"{way.words_per_second:,.0f}")
         table.add_row(names[way.pipeline], way.engine or "its own", *map(str, figures))
@@ -290,13 +265,13 @@ def _speed_table(measured: list[PipelineFigures]) -> Table:
 
 
 def _short_names(pipelines: list[str]) -> list[str]:
-    """The last parts of the paths, as many as are needed to distinguish them."""
+    """The last parts of the paths, as many as are needed to distinguish them, or numbers too."""
     parts = [Path(pipeline).parts for pipeline in pipelines]
     for count in range(1, max(map(len, parts)) + 1):
         names = ["/".join(own[-count:]) for own in parts]
         if len(set(names)) == len(names):
-            break
-    return names
+            return names
+    return [f"{number}: {name}" for number, name in enumerate(pipelines, 1)]
 
 
 def _format(measure: Measure, figures: PipelineFigures) -> str:
@@ -368,7 +343,7 @@ def errors(
     check_output(output, [corpus, *names])  # before the work
     pipelines = [load_pipeline(name) for name in names]
     gold = list(read_docs(corpus, pipelines[0].vocab))
-    analysis = ErrorAnalysis(_distinguish(names), pipelines[0].lang or "", most)
+    analysis = ErrorAnalysis(_short_names(names), pipelines[0].lang or "", most)
     found = [nlp.pipe(doc.text for doc in gold) for nlp in pipelines]
     for reference, *predicted in zip(gold, *found, strict=True):
         analysis.add(reference, predicted, spans_key)
@@ -394,9 +369,3 @@ def errors(
         count = sum(system.kinds.values())
         typer.echo(f"{system.name}: F1 {100 * system.scores.overall.fscore:.2f}, {count:,} errors")
     typer.echo("\n".join(filter(None, [test, f"✔ Wrote {output}"])))
-
-
-def _distinguish(names: list[str]) -> list[str]:
-    """Short names of pipelines that differ."""
-    short = [Path(name).name for name in names]
-    return short if len({*short}) == len(short) else [f"{n}: {s}" for n, s in enumerate(names, 1)]

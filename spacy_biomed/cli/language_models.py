@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from ..errors import BiomedError, list_choices, quote
+from ..errors import BiomedError, quote
 from ..files.outputs import replacing_directory
 from ._shared import options
 from ._shared.bad_input import explaining_interruption, importing_extra
@@ -21,7 +22,6 @@ from ._shared.options import parse_overrides
 
 if TYPE_CHECKING:
     from ..language_models.cleaning import CleaningReport, Source
-    from ..language_models.vocabulary import Kind
 
 
 def clean(
@@ -36,7 +36,7 @@ def clean(
     text_field: str = options.TEXT_COLUMN,
     encoding: str = options.ENCODING,
     delimiter: str = options.DELIMITER,
-    quoting: str = options.QUOTING,
+    quoting: options.Quoting = options.QUOTING,
     min_words: int = typer.Option(3, min=1, help="Fewest words of a sentence."),
     max_words: int = typer.Option(250, min=1, help="Most words of a sentence."),
     similarity: float = typer.Option(
@@ -126,7 +126,9 @@ def _reasons_table(report: CleaningReport) -> Table:
 def vocabulary(
     text: list[Path] = typer.Argument(help="Files or folders of text: .txt, .jsonl, .parquet."),
     output: Path = typer.Option(..., "--output", "-o", help="Tokenizer directory to write."),
-    kind: str = typer.Option("wordpiece", help="wordpiece (BERT's) or bpe (RoBERTa's)."),
+    kind: Literal["wordpiece", "bpe"] = typer.Option(
+        "wordpiece", help="wordpiece (BERT's) or bpe (RoBERTa's)."
+    ),
     size: int = typer.Option(..., min=1, help="Largest number of entries."),
     lowercase: bool = typer.Option(
         False, "--lowercase", help="Fold case and accents; for wordpiece."
@@ -143,8 +145,6 @@ def vocabulary(
     """
     from ..language_models.vocabulary import Documents, learn_vocabulary, save_tokenizer
 
-    if kind not in ("bpe", "wordpiece"):
-        raise BiomedError(f"--kind {kind}: {list_choices(kind, ('bpe', 'wordpiece'))}")
     if lowercase and kind == "bpe":
         raise BiomedError("--lowercase: only --kind wordpiece folds case; leave it out")
     with (
@@ -152,7 +152,7 @@ def vocabulary(
         Console().status("Learning the vocabulary"),
     ):
         documents = Documents(text, text_field)
-        tokenizer = learn_vocabulary(documents, cast("Kind", kind), size, lowercase=lowercase)
+        tokenizer = learn_vocabulary(documents, kind, size, lowercase=lowercase)
         save_tokenizer(tokenizer, partial)
     typer.echo(f"✔ Wrote {output}: {tokenizer.get_vocab_size():,} entries")
 
@@ -171,14 +171,10 @@ def pretrain(
     Example: python -m spacy biomed pretrain configs/language_models/starter_en.cfg --paths.text
     texts.txt --paths.output encoders/mine
     """
-    overrides = parse_overrides(context)
     with importing_extra("pretraining needs PyTorch and transformers"):
         from ..language_models.pretraining import pretrain as run
-        from ..language_models.recipe import PretrainingRecipe, read_recipe
-    with explaining_interruption():
-        report = run(read_recipe(recipe, PretrainingRecipe, overrides), Console())
-    if report is not None:
-        typer.echo(f"✔ Wrote {report}")
+        from ..language_models.recipe import PretrainingRecipe
+    _train(run, PretrainingRecipe, recipe, context)
 
 
 def distill(
@@ -195,13 +191,17 @@ def distill(
     Example: python -m spacy biomed distill configs/language_models/starter_from_teacher.cfg
     --paths.text texts.txt --paths.teacher biobert --paths.output encoders/mine
     """
-    overrides = parse_overrides(context)
     with importing_extra("distillation needs PyTorch and transformers"):
         from ..language_models.distillation import distill as run
         from ..language_models.distillation_recipe import DistillationRecipe
-        from ..language_models.recipe import read_recipe
+    _train(run, DistillationRecipe, recipe, context)
+
+
+def _train(run: Callable[..., object], schema: Any, recipe: Path, context: typer.Context) -> None:
+    from ..language_models.recipe import read_recipe
+
     with explaining_interruption():
-        report = run(read_recipe(recipe, DistillationRecipe, overrides), Console())
+        report = run(read_recipe(recipe, schema, parse_overrides(context)), Console())
     if report is not None:
         typer.echo(f"✔ Wrote {report}")
 

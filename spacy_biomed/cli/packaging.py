@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal
 
 import typer
 from rich.console import Console
@@ -18,13 +18,14 @@ from ._shared.bad_input import importing_extra
 from ._shared.display import create_table
 
 if TYPE_CHECKING:
-    from ..packaging.compression import Compression, CompressionReport
+    from ..packaging.compression import CompressionReport
     from ..packaging.copies import RecallOptions
     from ..pipeline.ner.calibrating import Calibration
-    from ..pipeline.ner.component import RecallMeasure, RecallTarget
     from ..pipeline.ner.development import LabelRecall
 
 
+Precision = Literal["int8", "fp32", "fp16"]
+RecallMeasure = Literal["exact", "covered"]
 TARGET_RECALL = typer.Option(
     [],
     metavar="[LABEL=]SHARE",
@@ -34,7 +35,6 @@ RECALL_MEASURE = typer.Option(
     None,
     help="What that share counts: exact matches, or mentions covered by what is found, which is "
     "what de-identification needs.",
-    metavar="exact|covered",
 )
 UNSEEN_SHARE = typer.Option(
     None,
@@ -45,7 +45,7 @@ UNSEEN_SHARE = typer.Option(
 def compress(
     pipeline: str = typer.Argument(help="Trained pipeline: a directory or an installed package."),
     output: Path = typer.Argument(help="Directory to write the compressed pipeline to."),
-    precision: str = typer.Option(
+    precision: Precision = typer.Option(
         "int8", help="int8 or fp32: run without PyTorch; fp16: half the size, can be trained."
     ),
     check: Path = typer.Option(None, help=".spacy file to score it on, before and after."),
@@ -60,7 +60,7 @@ def compress(
         True, help="Calibrate the confidence of entities and assertions on the --check corpus."
     ),
     target_recall: list[str] = TARGET_RECALL,
-    recall_measure: str = RECALL_MEASURE,
+    recall_measure: RecallMeasure = RECALL_MEASURE,
     unseen_share: float = UNSEEN_SHARE,
 ) -> None:
     """Export a pipeline's encoder, so that it runs fast, and without PyTorch.
@@ -82,7 +82,7 @@ def compress(
         report = compress_pipeline(
             pipeline,
             output,
-            precision=cast("Compression", precision),
+            precision=precision,
             check=check,
             calibrate=calibrate,
             max_loss=max_loss,
@@ -123,7 +123,7 @@ def calibrate(
     output: Path = typer.Argument(help="Directory to write the calibrated copy to."),
     dev: Path = typer.Option(..., help=".spacy file that it was not trained on."),
     target_recall: list[str] = TARGET_RECALL,
-    recall_measure: str = RECALL_MEASURE,
+    recall_measure: RecallMeasure = RECALL_MEASURE,
     unseen_share: float = UNSEEN_SHARE,
 ) -> None:
     """Make confidence a probability, and choose how many entities are found.
@@ -141,33 +141,21 @@ def calibrate(
     recall = _read_recall(target_recall, recall_measure, unseen_share)
     console = Console()
     with console.status("Calibrating"):
-        report = calibrate_pipeline(
-            pipeline,
-            output,
-            dev=dev,
-            **recall,
-        )
+        report = calibrate_pipeline(pipeline, output, dev=dev, **recall)
     _print_calibrations(console, report)
     typer.echo(f"✔ Wrote {output}")
 
 
 def _read_recall(
-    target_recall: Sequence[str], recall_measure: str | None, unseen_share: float | None
+    target_recall: Sequence[str],
+    recall_measure: RecallMeasure | None,
+    unseen_share: float | None,
 ) -> RecallOptions:
-    """The arguments of `calibrate` from the options."""
-    return {
-        "target_recall": _parse_target(target_recall),
-        "recall_measure": cast("RecallMeasure | None", recall_measure),  # checked there
-        "unseen_share": unseen_share,
-    }
-
-
-def _parse_target(given: Sequence[str]) -> RecallTarget:
-    """Parse shares such as "0.99" and "NAME=0.995"; None if there are none."""
+    """The arguments of `calibrate` from the options: shares such as "0.99" and "NAME=0.995"."""
     from ..pipeline.ner.component import OTHERS, check_target_recall
 
     target: dict[str, float] = {}
-    for one in filter(None, given):  # a variable of a workflow may be empty
+    for one in filter(None, target_recall):  # a variable of a workflow may be empty
         label, _, share = one.rpartition("=")
         try:
             target[label or OTHERS] = float(share)
@@ -176,7 +164,11 @@ def _parse_target(given: Sequence[str]) -> RecallTarget:
                 f"--target-recall {quote(one)}: write a share such as 0.99, or LABEL=0.99"
             ) from None
         check_target_recall(f"--target-recall {quote(one)}: share", target[label or OTHERS])
-    return target or None
+    return {
+        "target_recall": target or None,
+        "recall_measure": recall_measure,
+        "unseen_share": unseen_share,
+    }
 
 
 def _print_calibrations(console: Console, report: Mapping[str, Calibration]) -> None:
@@ -264,25 +256,18 @@ def card(
     """
     from ..packaging.described_pipeline import write_described_pipeline
 
+    others = [options.split_pair("--other-metrics", one, "NAME=FILE") for one in other_metrics]
     meta = write_described_pipeline(
         pipeline,
         output,
         corpus=corpus,
         metrics=metrics,
-        other_metrics=_parse_metrics(other_metrics),
+        other_metrics={label: Path(path) for label, path in others},
         robustness=robustness,
         name=name or None,
         pipeline_version=version,
     )
     msg.good(f"{output}: {meta['lang']}_{meta['name']} {meta['version']}, meta.json and README.md")
-
-
-def _parse_metrics(pairs: Sequence[str]) -> dict[str, Path]:
-    named = [pair.partition("=") for pair in pairs]
-    for pair, (name, equals, path) in zip(pairs, named, strict=True):
-        if not (name and equals and path):
-            raise BiomedError(f"--other-metrics {quote(pair)}: write NAME=FILE")
-    return {name: Path(path) for name, _, path in named}
 
 
 def import_model(

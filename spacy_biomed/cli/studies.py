@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 from wasabi import msg
 
 from ..errors import BiomedError
 from ..files.outputs import replace_text, working_directory
 from ._shared import options
 from ._shared.bad_input import OneLineGroup, explaining_interruption, importing_extra
-from ._shared.display import create_table
+from ._shared.display import create_bar
 from ._shared.options import CONFIG_OVERRIDES, parse_overrides
 from .catalogues import print_rows
 from .training import set_up_gpu
 
 if TYPE_CHECKING:
     from ..studies.planning import Plan
+    from ..studies.runs import Run
     from ..studies.study_config import Study
 
 
@@ -92,63 +89,26 @@ def run(
     plan = plan_study(settings, corpora_dir, allow_missing=allow_missing)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if dry_run:
-        _describe(plan, settings, output, console)
+        total, left = len(plan.runs), len(plan.find_open(output))
+        title = settings.study.title
+        console.print(f"{title}: {total} runs, {total - left} finished, {left} to make")
+        for setting, problem in plan.missing.items():
+            console.print(f"{setting}: {problem}")
         return
     absent = [gpu for gpu in gpus if gpu >= cuda.device_count()]
     for gpu in absent or gpus[: jobs == 1]:  # before a folder is made
         use_gpu(gpu, "--gpu-ids")
-    sources = [find_study(study), *_list_sources(plan)]
+    folders = {corpus.folder for run in plan.runs.values() for corpus in run.corpora.values()}
+    encoders = {run.encoder for run in plan.runs.values()}
+    sources: list[Path | str] = [find_study(study), *folders, *encoders]
     with explaining_interruption(), working_directory(output, _MADE_BY, sources):
         run_and_show(settings, plan, output, corpora_dir, console, jobs=jobs, gpus=gpus)
-
-
-@contextmanager
-def _showing_runs(
-    title: str,
-    cells: Mapping[tuple[str, str], set[str]],
-    left: set[str],
-    console: Console,
-) -> Iterator[Callable[[str, str], None]]:
-    """Show how many runs of each row and corpus are finished within the context.
-
-    A terminal shows a table, anything else a line for each run.
-
-    Yields a function to call with the identifier and the description of each finished run.
-
-    Args:
-        cells: identifiers of runs by row and corpus.
-        left: identifiers of the runs that are not finished.
-    """
-    left = set(left)
-    total = len(left)
-
-    def show() -> Table:
-        corpora = list(dict.fromkeys(corpus for _, corpus in cells))
-        table = create_table(["row"], corpora, Text(title))
-        for row in dict.fromkeys(row for row, _ in cells):
-            runs = [cells.get((row, corpus)) for corpus in corpora]
-            table.add_row(
-                Text(row), *(f"{len(one - left)}/{len(one)}" if one else "" for one in runs)
-            )
-        return table
-
-    def finish(run: str, description: str) -> None:
-        left.discard(run)
-        if console.is_terminal:
-            live.update(show())
-        else:
-            console.print(f"{total - len(left)}/{total}: {description}")
-
-    with Live(show(), console=console, transient=True, auto_refresh=False) as live:
-        yield finish
 
 
 def _prepare(study: Study, corpora_dir: Path, assets_dir: Path) -> None:
     from ..studies.planning import find_missing_corpora, prepare_corpora
 
-    prepare_corpora(
-        study, corpora_dir, assets_dir, lambda folder: typer.echo(f"Converting {folder}")
-    )
+    prepare_corpora(study, corpora_dir, assets_dir, lambda one: typer.echo(f"Converting {one}"))
     missing = find_missing_corpora(study, corpora_dir)
     for setting, problem in missing.items():
         typer.echo(f"{setting}: {problem}")
@@ -164,21 +124,19 @@ def run_and_show(
     console: Console,
     **options: Any,
 ) -> None:
-    """Run a study in its locked folder with a table of progress, and print the report."""
+    """Run a study in its locked folder with a line for each run, and print the report."""
     from ..studies.report import FILES, MARKDOWN, OTHERS
     from ..studies.study import run_study
 
-    left = {run.digest for run in plan.find_open(output)}
-    cells = {cell: {trial.run for trial in trials} for cell, trials in plan.cells.items()}
-    with _showing_runs(study.study.title, cells, left, console) as done:
-        run_study(
-            study,
-            plan,
-            output,
-            corpora_dir=corpora_dir,
-            progress=lambda run: done(run.digest, run.describe()),
-            **options,
-        )
+    total = len(plan.find_open(output))
+    with create_bar(console) as bar:
+        task = bar.add_task("Training", total=total)
+
+        def show(run: Run) -> None:
+            bar.advance(task)
+            console.print(f"{bar.tasks[task].completed:.0f}/{total}: {run.describe()}")
+
+        run_study(study, plan, output, corpora_dir=corpora_dir, progress=show, **options)
     printed, _, _ = (output / MARKDOWN).read_text(encoding="utf8").partition(f"## {OTHERS}")
     console.print(printed.rstrip())
     console.print(f"✔ Wrote {', '.join(FILES[:-1])} and {FILES[-1]} to {output}")
@@ -196,10 +154,10 @@ def list_studies(corpora_dir: Path = options.CORPORA_DIR) -> None:
     rows = []
     for name, path in list_studies().items():
         study = read_study(path)
-        cells = []
-        for needs in list_needs(study, corpora_dir):
-            for is_there in (True, False):
-                cells.append(", ".join(name for name, found in needs.items() if found is is_there))
+        cells = [
+            ", ".join(name for name, found in needs.items() if found is is_there)
+            for needs, is_there in product(list_needs(study, corpora_dir), (True, False))
+        ]
         rows.append([name, study.study.title, *cells])
     headers: dict[str, dict] = {"Name": {"style": "bold", "no_wrap": True}, "Title": {}}
     headers |= {"Corpora": {}, "Missing corpora": {}, "Encoders": {}, "Missing encoders": {}}
@@ -207,27 +165,11 @@ def list_studies(corpora_dir: Path = options.CORPORA_DIR) -> None:
 
 
 def _read_gpus(text: str) -> list[int]:
-    numbers = [part.strip() for part in text.split(",") if part.strip()]
+    numbers = options.split_names(text)
     for number in numbers:
         if not number.isdecimal():
             raise BiomedError(f"--gpu-ids {text}: '{number}' is not the number of a GPU; give 0,1")
     return [int(number) for number in numbers]
-
-
-def _list_sources(plan: Plan) -> list[Path | str]:
-    runs = plan.runs.values()
-    folders = {corpus.folder for run in runs for corpus in run.corpora.values()}
-    return [*sorted(folders), *sorted({run.encoder for run in runs})]
-
-
-def _describe(plan: Plan, study: Study, output: Path, console: Console) -> None:
-    left = len(plan.find_open(output))
-    finished = len(plan.runs) - left
-    console.print(
-        f"{study.study.title}: {len(plan.runs)} runs, {finished} finished, {left} to make"
-    )
-    for setting, problem in plan.missing.items():
-        console.print(f"{setting}: {problem}")
 
 
 @study.command(context_settings=CONFIG_OVERRIDES)

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from ..errors import BiomedError
 from ._shared.bad_input import OneLineGroup
+from ._shared.options import split_pair
 
 terminology = typer.Typer(cls=OneLineGroup, no_args_is_help=True)
 
@@ -86,9 +87,7 @@ def link(
     labels: dict[str, str] = {}
     paths: dict[str, Path] = {}
     for pair in terminology:
-        label, equals, path = pair.partition("=")
-        if not label or not equals or not path:
-            raise BiomedError(f"--terminology {pair}: write LABEL=DIRECTORY")
+        label, path = split_pair("--terminology", pair, "LABEL=DIRECTORY")
         if label in labels:
             raise BiomedError(f"--terminology {pair}: {label} has another terminology; give one")
         # Overrides of a config have dots between their sections.

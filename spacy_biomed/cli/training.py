@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 from spacy.training.initialize import init_nlp
@@ -17,23 +17,19 @@ from ._shared.bad_input import OneLineGroup, explaining_interruption, importing_
 from ._shared.options import parse_overrides
 
 if TYPE_CHECKING:
-    from ..training.multitask_config import Schedule
     from ..training.updating import Update
 
 
 ONE_CORPUS = "corpus"
 LARGEST_SEED = 2**32 - 1  # of NumPy's generators
 
+TEMPLATE = "Template's name, or a config to fill."
 BATCH_WORDS = typer.Option(None, min=1, help="Tokens in a batch; else the template's.")
 SEED = typer.Option(0, min=0, max=LARGEST_SEED, help="Seed of everything random.")
 
 
-def _template_option(name: str | None) -> Any:
-    """An option for a template that ships, or None for the corpus's; the command gets its file."""
-    return typer.Option(name, callback=_find_template, help="Template's name, or a config to fill.")
-
-
 def _find_template(template: Path | None) -> Path | None:
+    """The file of a template that ships, which the command gets."""
     from ..training.config import find_template
 
     return None if template is None else find_template(template)
@@ -78,7 +74,7 @@ def for_corpus(
         None, help="Trained pipeline to go on from: directory or installed package."
     ),
     task: str = typer.Option(None, help="Kind of corpus, such as ner; else what the corpus says."),
-    template: Path = _template_option(None),
+    template: Path = typer.Option(None, callback=_find_template, help=TEMPLATE),
     epochs: int = typer.Option(
         None, min=1, help="Passes over the training part; else the template's, such as 10."
     ),
@@ -120,9 +116,9 @@ def for_corpus(
             "give either --encoder, to train a new pipeline, or --source, to go on from a trained "
             "one"
         )
+    update = None
     if source is None:
         check_encoder_name(encoder)
-        update = None
         config = fill_config(corpus, encoder=encoder, **settings)
     else:
         update = create_update(corpus, source=source, **settings)
@@ -157,7 +153,7 @@ def for_tasks(
     output: Path = typer.Argument(help="Config to write, for `spacy biomed train`."),
     tasks: str = typer.Option(..., help="Converted corpora: names with commas between them."),
     encoder: str = typer.Option(..., help="Catalogue name, hub id or directory."),
-    schedule: str = typer.Option(
+    schedule: Literal["round_robin", "proportional"] = typer.Option(
         None, help="round_robin or proportional; else the template's, such as round_robin."
     ),
     epochs: int = typer.Option(
@@ -169,7 +165,7 @@ def for_tasks(
     ),
     seed: int = SEED,
     corpora_dir: Path = options.CORPORA_DIR,
-    template: Path = _template_option("multitask"),
+    template: Path = typer.Option("multitask", callback=_find_template, help=TEMPLATE),
 ) -> None:
     """Write the training config of several tasks on one encoder, each with a head of its own.
 
@@ -188,7 +184,7 @@ def for_tasks(
         folders,
         encoder=encoder,
         template=template,
-        schedule=cast("Schedule", schedule),  # checked there
+        schedule=schedule,
         epochs=epochs,
         batch_words=batch_words,
         learn_rate=learn_rate,

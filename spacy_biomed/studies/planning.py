@@ -1,6 +1,5 @@
 """The corpora and the runs that a study needs, checked before the first run."""
 
-import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -33,7 +32,7 @@ from ..training.config import (
 )
 from ..training.corpus import find_learner, list_learners
 from ..training.multitask_config import create_multitask_config
-from .runs import CorpusOfRun, Run, find_result
+from .runs import CorpusOfRun, Run, create_digest, find_result
 from .study_config import GIVEN_FOLDS, RANDOM, CorpusSection, Row, Study, find_table
 
 
@@ -372,7 +371,7 @@ class _Planner:
         if folder not in self._digests:
             files = [*(folder / f"{part}.spacy" for part in PARTS), folder / "corpus.json"]
             texts = [digest_files(file) if file.is_file() else "" for file in files]
-            self._digests[folder] = hashlib.sha256("\n".join(texts).encode()).hexdigest()
+            self._digests[folder] = create_digest(*texts)
         documents = self.study.grid.documents
         return CorpusOfRun(folder, self._digests[folder], documents=documents)
 

@@ -25,6 +25,9 @@ METRICS = {
     "exact": "exact match",
     "score": "F1",
     "f1": "F1",
+    "p": "P",
+    "r": "R",
+    "f": "F1",
 }
 _OF_BIOASQ = ("strict", "lenient", "mrr")
 # How far a score that is computed of the documents' contributions may be from the scorer's.
@@ -33,8 +36,7 @@ _SAME = 1e-6
 
 def name_metric(ending: str) -> str:
     """What a score is called in the papers' tables, by the ending of its name."""
-    letters = {"p": "P", "r": "R", "f": "F1"}
-    return METRICS.get(ending) or letters.get(ending.rpartition("_")[2], ending)
+    return METRICS.get(ending) or METRICS.get(ending.rpartition("_")[2], ending)
 
 
 def related_metrics(metric: str) -> list[str]:

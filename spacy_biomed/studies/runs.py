@@ -62,18 +62,11 @@ Scores = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class CorpusOfRun:
-    """A converted corpus as a run reads it: whole, a fold of it, or its first documents.
+    """A converted corpus as a run reads it: whole, a fold of it, or its first `documents`.
 
-    A fold is of the training part: its texts are dealt to the folds in turn; sentences of the same
-    text go to the same fold. Fold `fold` is for testing, the next one for development, and the
-    others for training.
-
-    Attributes:
-        folder: of the corpus, or of a fold that was published.
-        digest: a hash of its files.
-        folds: number of folds; None for the parts as they are.
-        fold: number of the fold, from 0.
-        documents: of each part, the first only; 0 for all.
+    The texts of the training part are dealt to the folds in turn; sentences of the same text go to
+    the same fold. Fold `fold`, from 0, is for testing, the next one for development, and the others
+    for training. `folds` is None for the parts as they are, `digest` is a hash of the files.
     """
 
     folder: Path
@@ -87,10 +80,7 @@ class CorpusOfRun:
         return bool(self.folds or self.documents)
 
     def place(self, output: Path) -> Path:
-        """The folder with the parts to read: `output`, which is written, for a corpus that is cut.
-
-        The parts of a whole corpus are where they are.
-        """
+        """The folder with the parts to read; those of a corpus that is cut are written to it."""
         if not self.is_cut:
             return self.folder
         if self.folds is None:
@@ -163,18 +153,17 @@ class Run:
         numbers = [self.epochs, self.learn_rate, self.batch_size, self.seed, self.schedule]
         parts = [corpora, self.is_joint, encoder, is_random, self.template_text, numbers]
         parts += [self.settings, self.export, __version__]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+        return create_digest(json.dumps(parts, sort_keys=True))[:32]
 
     def describe(self) -> str:
         """Its settings in a few words, without paths."""
-        cut = [f"fold {one.fold + 1}" for one in self.corpora.values() if one.folds]
         is_random = self.encoder.startswith(RANDOM)
         words = [
             ("random " if is_random else "") + Path(self.encoder).name,
             " + ".join(self.corpora),
             describe_settings(self.learn_rate, self.batch_size),
             f"seed {self.seed}",
-            *cut,
+            *(f"fold {one.fold + 1}" for one in self.corpora.values() if one.folds),
         ]
         return ", ".join(filter(None, words))
 
@@ -188,10 +177,9 @@ def describe_settings(learn_rate: float | None, batch_size: int | None) -> str:
 
 def find_result(output: Path, run: Run) -> dict[str, Any] | None:
     """The result of a finished run; None if it is to be made."""
-    path = output / RUNS / run.digest / RESULT
-    if not path.is_file() or (run.keep and not (output / PIPELINES / run.digest).is_dir()):
+    if run.keep and not (output / PIPELINES / run.digest).is_dir():
         return None
-    return json.loads(path.read_text(encoding="utf8"))
+    return read_result(output / RUNS / run.digest / RESULT, run.digest)
 
 
 def create_digest(*parts: str) -> str:

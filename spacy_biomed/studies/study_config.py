@@ -239,14 +239,7 @@ class Study(ConfigFile):
 
 
 def find_study(study: Path | str) -> Path:
-    """Find the file of a study.
-
-    Args:
-        study: a file, or the name of a study that ships, such as "lewis_table_2".
-
-    Raises:
-        BiomedError: if it is neither.
-    """
+    """The file of a study: `study` itself, or of the name of one that ships."""
     shipped = list_studies()
     path = shipped.get(str(study), Path(study))
     if not os.path.isfile(path):
@@ -269,14 +262,13 @@ def read_study(study: Path | str, overrides: Mapping[str, object] | None = None)
     """Read and check a study.
 
     Args:
-        study: as for `find_study`.
+        study: a file, or the name of a study that ships, such as "lewis_table_2".
         overrides: settings by their dotted names, as on the command line.
 
     Raises:
         BiomedError: if it cannot be read, or something in it is wrong or missing.
     """
-    path = find_study(study)
-    return read_sections(path, Study, overrides, kind="study", prepare=_complete)
+    return read_sections(find_study(study), Study, overrides, kind="study", prepare=_complete)
 
 
 def _complete(config: Config) -> Config:

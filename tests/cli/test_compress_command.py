@@ -136,7 +136,10 @@ def test_compress_writes_a_pipeline(tiny_pipeline, tiny_corpus, tmp_path):
     ("arguments", "message"),
     [
         (["no/pipeline", "out"], "no/pipeline: neither an installed pipeline package nor"),
-        (["PIPELINE", "out", "--precision", "int4"], "--precision int4: use fp32, int8 or fp16"),
+        (
+            ["PIPELINE", "out", "--precision", "int4"],
+            "Invalid value for '--precision': 'int4' is not one of 'int8', 'fp32', 'fp16'",
+        ),
         (["PIPELINE", "out", "--check", "no.spacy"], "no.spacy: no such file"),
         (["PIPELINE"], "Missing argument"),
         (["PIPELINE", "out", "--max-loss", "little"], "Invalid value for '--max-loss'"),

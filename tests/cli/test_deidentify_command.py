@@ -120,7 +120,7 @@ def test_in_a_folder_each_file_is_a_document(run, tmp_path):
         (["notes.csv", "out.csv"], "notes.csv: no column text, but a; name it with"),
         (["notes.csv", "out.tsv.old"], "out.tsv.old: name a .csv file"),
         (["notes.txt", "out.txt", "--annotations", "out.txt"], "a file of its own"),
-        (["notes.txt", "out.txt", "--kind", "TWIN"], "--kind TWIN: write LABEL=kind"),
+        (["notes.txt", "out.txt", "--kind", "TWIN"], "--kind 'TWIN': write LABEL=kind"),
         (["notes.txt", "out.txt", "--kind", "TWIN=sister"], "TWIN = 'sister': no such kind"),
         (["notes.txt", "out.txt", "--mode", "stars"], "mode stars: use tags or surrogates"),
         (

@@ -34,7 +34,7 @@ def test_a_vocabulary_is_learned_from_several_files(tmp_path, kind, size):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--kind", "unigram", "--size", "100"], "--kind unigram: use bpe or wordpiece"),
+        (["--kind", "unigram", "--size", "100"], "value for '--kind': 'unigram' is not one of"),
         (["--kind", "bpe", "--size", "300", "--lowercase"], "only --kind wordpiece folds case"),
         (["--kind", "bpe", "--size", "100"], "cannot hold all bytes: at least 261"),
     ],

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal
 
 import typer
 from spacy.cli._util import NoSuchOption, parse_config_overrides
@@ -14,8 +14,6 @@ from ...bulk.time_limit import DEFAULT_SECONDS
 from ...errors import BiomedError, quote
 
 if TYPE_CHECKING:
-    from typing import Literal
-
     from ...files.records import Layout
 
 
@@ -46,6 +44,7 @@ ENCODING = typer.Option("utf-8", help="Encoding of text files, such as cp1252 or
 DELIMITER = typer.Option(
     None, help="Character between the fields of CSV, such as ;. Else a tab in .tsv, and a comma."
 )
+Quoting = Literal["minimal", "none"]
 QUOTING = typer.Option(
     "minimal", help="minimal, or none if quotation marks in CSV are characters like any other."
 )
@@ -63,18 +62,33 @@ MAX_SECONDS = typer.Option(
 )
 
 
-def read_layout(encoding: str, delimiter: str | None, quoting: str) -> Layout:
+def read_layout(encoding: str, delimiter: str | None, quoting: Quoting) -> Layout:
     """How text files are written, from the options."""
     from ...files.records import Layout
 
     if delimiter in ("\\t", "tab"):
         delimiter = "\t"
-    return Layout(encoding, delimiter, cast("Literal['minimal', 'none']", quoting)).check()
+    return Layout(encoding, delimiter, quoting).check()
 
 
 def split_names(names: str) -> list[str]:
     """Names that are given with commas between them."""
     return [name.strip() for name in names.split(",") if name.strip()]
+
+
+def split_pair(option: str, pair: str, form: str) -> tuple[str, str]:
+    """The two sides of the value of an option that is written in a form such as LABEL=NAME."""
+    left, _, right = pair.partition("=")
+    if not (left and right):
+        raise BiomedError(f"{option} {quote(pair)}: write {form}")
+    return left, right
+
+
+def list_given(context: typer.Context, names: Iterable[str]) -> list[str]:
+    """Those of these parameters that the command line gives, as options."""
+    sources = {name: context.get_parameter_source(name) for name in names}
+    given = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+    return [f"--{name.replace('_', '-')}" for name in given]
 
 
 # Options that typer does not know are settings of the config.
@@ -83,16 +97,6 @@ CONFIG_OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 def parse_overrides(context: typer.Context) -> dict[str, object]:
     """Settings by their dotted names, from the options that the command does not define."""
-    _check_words(context)
-    try:
-        return parse_config_overrides(context.args)
-    except NoSuchOption as error:  # of click, which need not be typer's
-        reason = error.format_message().rstrip(".")
-        raise BiomedError(f"{reason}; see `{context.command_path} --help`") from error
-
-
-def _check_words(context: typer.Context) -> None:
-    """Raise BiomedError if a word is neither a setting nor its value, or is not UTF-8."""
     takes_value = False
     for word in context.args:
         is_setting = word.startswith("--")
@@ -104,3 +108,8 @@ def _check_words(context: typer.Context) -> None:
         if any("\ud800" <= character <= "\udfff" for character in word):
             raise BiomedError(f"{quote(word)}: not UTF-8; name files in UTF-8")
         takes_value = is_setting and "=" not in word
+    try:
+        return parse_config_overrides(context.args)
+    except NoSuchOption as error:  # of click, which need not be typer's
+        reason = error.format_message().rstrip(".")
+        raise BiomedError(f"{reason}; see `{context.command_path} --help`") from error

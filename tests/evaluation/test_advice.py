@@ -77,8 +77,8 @@ def test_the_table_has_whole_names_of_pipelines_in_long_folders(monkeypatch):
 
 def test_advice_is_for_one_pipeline(rules):
     result = call("benchmark", rules, "--advise", "--against", rules)
-    assert error_line(result).startswith("--advise is for the speed of one pipeline")
+    assert error_line(result).startswith("--against is not for --advise")
     result = call("benchmark", rules, "--advise", "--robustness", "x.spacy")
-    assert error_line(result).startswith("--advise is for the speed of one pipeline")
+    assert error_line(result).startswith("--robustness is not for --advise")
     result = call("benchmark", rules, "--advise", "--output", "x.json")
     assert error_line(result) == "--output is not for --advise: leave it out"

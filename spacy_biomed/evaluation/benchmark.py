@@ -2,7 +2,7 @@
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
@@ -15,9 +15,9 @@ import numpy as np
 from ..encoders.batching.concurrency import available_processors, describe_processor
 from ..errors import BiomedError
 from ..workers.process import Worker, WorkerFailed, start_worker, thread_settings
+from .pipeline_worker import SENTENCE
 
 MEASURES_PIPELINE = f"{__package__}.pipeline_worker:PipelineWorker"
-SENTENCE = "Aspirin reduced the risk of colorectal cancer in patients with type 2 diabetes."
 DOCUMENTS_SINGLY = 100  # per repeat
 SECONDS = 3.0  # of annotation for each way that is tried
 
@@ -95,9 +95,7 @@ class Measure:
     def value(self, figures: PipelineFigures) -> float | None:
         """The figure; None if it could not be measured."""
         values = self.values(figures)
-        if not values:
-            return None
-        return float(np.percentile(values, 50.0 if self.percentile is None else self.percentile))
+        return float(np.percentile(values, self.percentile or 50.0)) if values else None
 
     def spread(self, figures: PipelineFigures) -> list[float] | None:
         """Minimum and maximum of the repeats; None if the values are not repeats."""
@@ -161,37 +159,33 @@ def measure_pipelines(
     """
     environment = thread_settings(threads)
     with ExitStack() as stack:
-        loaded = [
-            (
-                PipelineFigures(pipeline, len(texts)),
-                stack.enter_context(start_worker(MEASURES_PIPELINE, environment)),
-            )
-            for pipeline in pipelines
-        ]
-        for figures, worker in loaded:
-            _ask(figures, worker, "load", pipeline=figures.pipeline, text=SENTENCE, code=code)
-            counts = _ask(figures, worker, "read", texts=texts, batch_size=batch_size)
-            for name, value in counts.items():
-                setattr(figures, name, value)
-            _ask(figures, worker, "pipe")
-            progress(f"{figures.pipeline}: warm-up")
+        loaded: list[tuple[PipelineFigures, Worker]] = []
+        for pipeline in pipelines:
+            worker = stack.enter_context(start_worker(MEASURES_PIPELINE, environment))
+            _ask(pipeline, worker, "load", pipeline=pipeline, code=code)
+            counts = _ask(pipeline, worker, "read", texts=texts, batch_size=batch_size)
+            _ask(pipeline, worker, "pipe")
+            loaded.append((PipelineFigures(pipeline, len(texts), **counts), worker))
+            progress(f"{pipeline}: warm-up")
         for i in range(repeats):
             for figures, _ in loaded:
+                pipeline = figures.pipeline
                 with start_worker(MEASURES_PIPELINE, environment) as new:
-                    sentence = {"pipeline": figures.pipeline, "text": SENTENCE, "code": code}
-                    figures.load_seconds.append(_ask(figures, new, "load", **sentence))
+                    seconds = _ask(pipeline, new, "load", pipeline=pipeline, code=code)
+                    figures.load_seconds.append(seconds)
                     figures.first_seconds.append(time.perf_counter() - new.started)
                 progress(f"{figures.pipeline}: start {i + 1}")
         for i in range(repeats):
             for figures, worker in loaded:
-                figures.pipe_seconds.append(_ask(figures, worker, "pipe"))
+                figures.pipe_seconds.append(_ask(figures.pipeline, worker, "pipe"))
                 progress(f"{figures.pipeline}: repeat {i + 1}")
         for i in range(repeats):
             for figures, worker in loaded:
-                figures.single_seconds += _ask(figures, worker, "singly", count=DOCUMENTS_SINGLY)
+                seconds = _ask(figures.pipeline, worker, "singly", count=DOCUMENTS_SINGLY)
+                figures.single_seconds += seconds
                 progress(f"{figures.pipeline}: documents one by one {i + 1}")
         for figures, worker in loaded:
-            figures.peak_bytes = _ask(figures, worker, "peak_memory")
+            figures.peak_bytes = _ask(figures.pipeline, worker, "peak_memory")
     return [figures for figures, _ in loaded]
 
 
@@ -200,15 +194,14 @@ def count_parts(pipelines: int, repeats: int) -> int:
     return pipelines * (1 + 3 * repeats)
 
 
-def _ask(figures: PipelineFigures, worker: Worker, do: str, **arguments: object) -> Any:
-    """Ask the worker of a pipeline; its failure is one line."""
+def _ask(of: str, worker: Worker, do: str, **arguments: object) -> Any:
+    """Ask the worker of the pipeline `of`; its failure is one line."""
     try:
         return worker.ask(do, **arguments)
     except WorkerFailed as error:
         reason = f"{error.kind}: {error}" if error.kind else str(error)
         raise BiomedError(
-            f"{figures.pipeline}: cannot be measured ({reason}); "
-            "try it with `python -m spacy biomed annotate`"
+            f"{of}: cannot be measured ({reason}); try it with `python -m spacy biomed annotate`"
         ) from error
 
 
@@ -248,12 +241,9 @@ def to_json(
 
 
 class Way(NamedTuple):
-    """A way to annotate with a pipeline, and its speed.
+    """A way to annotate with a pipeline: threads of each process, and words per second of all.
 
-    Attributes:
-        engine: of the exported encoder; "" for encoders in PyTorch, and without one.
-        processes, threads: processes, and threads of each.
-        words_per_second: of all processes together.
+    The engine is that of the exported encoder; "" for encoders in PyTorch, and without one.
     """
 
     pipeline: str
@@ -274,38 +264,34 @@ def find_fastest(
     """Try the engines with all processors as threads, and of the fastest other divisions.
 
     The trainable pipeline beside a compressed one is tried too, if PyTorch is installed. The
-    fastest way comes first.
-
-    Args:
-        texts: to annotate; each way takes about three seconds, or as long as all texts take.
+    fastest way comes first. Each takes about three seconds, or as long as all texts take.
     """
     from ..encoders.onnx.engines import ENGINES
     from ..pipeline.pipeline_loading import find_trainable, load_pipeline
 
-    exported = any(hasattr(pipe, "engine") for _, pipe in load_pipeline(pipeline).pipeline)
+    tried: list[Way] = []
 
-    def measure(own: str, engine: str, processes: int) -> Iterator[Way]:
+    def measure(own: str, engine: str, processes: int) -> None:
         threads = max(processors // processes, 1)
         progress(f"{own} {engine}, {processes} processes of {threads} threads")
-        try:
+        with suppress(BiomedError, WorkerFailed):  # the engine or PyTorch is not installed
             found, speed = _measure(own, engine, processes, threads, texts)
-        except (BiomedError, WorkerFailed):  # the engine or PyTorch is not installed
-            return
-        if found == engine:
-            yield Way(own, engine, processes, threads, speed)
+            if found == engine:
+                tried.append(Way(own, engine, processes, threads, speed))
 
-    engines = ENGINES if exported else ("",)
-    tried = [way for engine in engines for way in measure(pipeline, engine, 1)]
+    exported = any(hasattr(pipe, "engine") for _, pipe in load_pipeline(pipeline).pipeline)
+    for engine in ENGINES if exported else ("",):
+        measure(pipeline, engine, 1)
     trainable = find_trainable(pipeline)
     if trainable != pipeline:
-        tried += measure(trainable, "", 1)
+        measure(trainable, "", 1)
     if not tried:
         raise BiomedError(
             f"{pipeline}: cannot be measured; try it with `python -m spacy biomed annotate`"
         )
     best = max(tried, key=lambda way: way.words_per_second)
     for processes in sorted({processors, processors // 4} - {0, 1}):
-        tried += measure(best.pipeline, best.engine, processes)
+        measure(best.pipeline, best.engine, processes)
     return sorted(tried, key=lambda way: -way.words_per_second)
 
 
@@ -316,30 +302,27 @@ def _measure(
     from ..encoders.onnx.engine_choice import VARIABLE
 
     environment = thread_settings(threads) | ({VARIABLE: engine} if engine else {})
-    with ExitStack() as stack, ThreadPoolExecutor(processes) as pool:
-        workers = [
-            stack.enter_context(start_worker(MEASURES_PIPELINE, environment))
-            for _ in range(processes)
-        ]
 
-        def prepare(worker: Worker) -> dict:
-            worker.ask("load", pipeline=pipeline, text=SENTENCE)
-            counts = worker.ask("read", texts=texts, batch_size=None)
+    def prepare(worker: Worker) -> dict[str, Any]:
+        worker.ask("load", pipeline=pipeline)
+        counts = worker.ask("read", texts=texts, batch_size=None)
+        worker.ask("pipe")
+        return counts
+
+    def repeat(worker: Worker) -> int:
+        rounds = 0
+        while time.perf_counter() - start < SECONDS or not rounds:
             worker.ask("pipe")
-            return counts
+            rounds += 1
+        return rounds
 
-        counts = list(pool.map(prepare, workers))[0]
+    with ExitStack() as stack, ThreadPoolExecutor(processes) as pool:
+        started = (start_worker(MEASURES_PIPELINE, environment) for _ in range(processes))
+        workers = list(map(stack.enter_context, started))
+        counts, *_ = pool.map(prepare, workers)
         used = next(iter(counts["engines"].values()), "")
         if used != engine:
             return used, 0.0
         start = time.perf_counter()
-
-        def repeat(worker: Worker) -> int:
-            rounds = 0
-            while time.perf_counter() - start < SECONDS or not rounds:
-                worker.ask("pipe")
-                rounds += 1
-            return rounds
-
         rounds = sum(pool.map(repeat, workers))
         return used, rounds * counts["words"] / (time.perf_counter() - start)

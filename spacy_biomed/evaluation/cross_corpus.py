@@ -1,7 +1,8 @@
 """One pipeline on many corpora: exact and lenient F1, also of mentions not seen in training."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from spacy.language import Language
@@ -27,13 +28,10 @@ SEEN, UNSEEN = "seen", "unseen"
 
 @dataclass(frozen=True, slots=True)
 class CorpusScore:
-    """The scores of a pipeline on one label of a corpus, or on all that are scored.
+    """The scores of a pipeline on a label of a corpus; without a label on all (micro average).
 
-    Attributes:
-        label: a label of the pipeline; None for all together (micro average).
-        scores: precision, recall and F1 (`p`, `r`, `f`, from 0 to 1) by measure: "exact" and
-            "lenient", and with a training part "exact seen", "exact unseen", ...; None if there
-            is neither a gold nor a predicted mention.
+    They are precision, recall and F1 (`p`, `r`, `f`, from 0 to 1) by measure: "exact", "lenient",
+    and with a training part "exact seen", "exact unseen", ...; None if there is no mention.
     """
 
     corpus: str
@@ -53,17 +51,14 @@ def measure_corpora(
 
     Only labels that both the corpus annotates and the pipeline knows are scored; corpora without
     such a label have no scores. What a corpus leaves open is not counted, as in `score_mentions`.
+    Labels are mapped by the name of a corpus's folder. With .spacy files that the pipeline was
+    trained on, seen and unseen mentions are scored apart.
 
     A lenient match has the right label, and each of its boundaries differs by at most one character
     from a gold mention's that no other prediction has found. This is the protocol of Sänger et al.
     (2024): HunFlair2 in a cross-corpus evaluation of biomedical named entity recognition and
     normalization tools, Bioinformatics 40(10), btae564. There the first such gold mention counts,
     here exact matches come first.
-
-    Args:
-        label_maps: labels of a corpus to labels of the pipeline, by the name of its folder.
-        trained_on: .spacy files that the pipeline was trained on, to score seen and unseen
-            mentions apart.
     """
     known = frozenset(list_finders(nlp, None, None).labels)
     if not known:
@@ -72,7 +67,9 @@ def measure_corpora(
     names = [folder.name for folder in corpora]
     if unknown := sorted(set(maps).difference(names)):
         raise BiomedError(f"--map: {list_choices(unknown[0], names)}")
-    seen = _learn_mentions(nlp, trained_on) if trained_on else None
+    seen = SeenMentions(nlp.vocab)
+    for doc in chain.from_iterable(read_docs(file, nlp.vocab) for file in trained_on):
+        seen.learn(doc)
     scores: list[CorpusScore] = []
     for folder in corpora:
         progress(folder.name)
@@ -82,7 +79,7 @@ def measure_corpora(
         check_labels(label_map.targets, annotated, f"--map {folder.name}:")
         if scored := label_map.rename_all(annotated) & known:
             references = read_docs(folder / "test.spacy", nlp.vocab)
-            counts = _count(nlp, references, label_map, scored, seen)
+            counts = _count(nlp, references, label_map, scored, seen if trained_on else None)
             scores += _make_rows(folder.name, scored, counts)
     if not scores:
         raise BiomedError(
@@ -128,14 +125,6 @@ def match_leniently(gold: set[Mention], predicted: set[Mention]) -> set[Mention]
     return matched
 
 
-def _learn_mentions(nlp: Language, files: Iterable[Path]) -> SeenMentions:
-    seen = SeenMentions(nlp.vocab)
-    for file in files:
-        for doc in read_docs(file, nlp.vocab):
-            seen.learn(doc)
-    return seen
-
-
 def _count(
     nlp: Language,
     references: Iterable[Doc],
@@ -170,42 +159,29 @@ def _map_layer(reference: Doc, label_map: LabelMap, scored: frozenset[str]) -> G
     """The entities of a document, with the pipeline's labels and only those that are scored."""
     layer = GoldLayer.read(reference, None)
     assert layer is not None  # has_annotation, in `_count`
-    lost = set(get_unaligned(reference))
-    gold = {*layer.mentions, *lost}
-    mentions: set[Mention] = {
-        (start, end, renamed)
-        for start, end, label in gold
-        if (renamed := label_map.rename(label)) and renamed in scored
-    }
-    uncertain = [
-        (start, end, region)
-        for start, end, label in gold
-        if (region := label_map.uncertain_as(label)) is not None
-    ]
-    uncertain += [
-        (start, end, renamed)
-        for start, end, label in layer.scope.uncertain
-        if (renamed := label_map.rename(label)) is not None
-    ]
+    gold = {*layer.mentions, *get_unaligned(reference)}
+    mentions = {one for one in _rename(gold, label_map.rename) if one[-1] in scored}
+    uncertain = _rename(gold, label_map.uncertain_as)
+    uncertain += _rename(layer.scope.uncertain, label_map.rename)
     own = layer.scope.labels
     labels = scored if own is None else scored & label_map.rename_all(own)
     return GoldLayer(mentions, AnnotationScope(labels, tuple(uncertain)), layer.missing)
 
 
+def _rename(regions: Iterable[Mention], rename: Callable[[str], str | None]) -> list[Mention]:
+    return [(start, end, new) for start, end, old in regions if (new := rename(old)) is not None]
+
+
 def _make_rows(
     corpus: str, scored: frozenset[str], counts: Mapping[str, LabelScores]
-) -> list[CorpusScore]:
-    """The rows of a corpus: each label, and all if there are several."""
-    if not counts:
-        return []
-
-    def row(label: str | None) -> CorpusScore:
+) -> Iterator[CorpusScore]:
+    """The rows of a corpus that has counts: each label, and all if there are several."""
+    for label in (*sorted(scored), *([None] if len(scored) > 1 else [])):
         own: dict[str, PRFScore] = {
             measure: one.overall if label is None else one.by_label[label]
             for measure, one in counts.items()
         }
-        mentions = own["exact"].tp + own["exact"].fn
-        scores = {name: one.to_dict() if len(one) else None for name, one in own.items()}
-        return CorpusScore(corpus, label, mentions, scores)
-
-    return [row(label) for label in (*sorted(scored), *([None] if len(scored) > 1 else []))]
+        if own:
+            mentions = own["exact"].tp + own["exact"].fn
+            scores = {name: one.to_dict() if len(one) else None for name, one in own.items()}
+            yield CorpusScore(corpus, label, mentions, scores)

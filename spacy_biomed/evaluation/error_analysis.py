@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, NamedTuple
@@ -30,16 +30,19 @@ LONGEST, MOST_ROWS = 6, 25
 
 
 class Case(NamedTuple):
-    """A gold mention with what was found in its place; one of them may be None.
+    """A gold mention with what was found in its place, and RIGHT or one of ERRORS.
 
-    Attributes:
-        kind: RIGHT, or one of ERRORS.
-        gold, found: first character, end (exclusive) and label.
+    One of both may be None. They have their first character, end (exclusive) and label.
     """
 
     kind: str
     gold: Mention | None
     found: Mention | None
+
+    @property
+    def mention(self) -> Mention:
+        """The gold mention, or else what was found."""
+        return self.gold or self.found or (0, 0, NONE)
 
     @property
     def labels(self) -> tuple[str, str]:
@@ -56,10 +59,7 @@ class Table(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """A sentence with errors, as the page shows it.
-
-    `views` has the name of the gold or of a pipeline, and the text with its mentions as HTML.
-    """
+    """A sentence with errors; a view has "gold" or a pipeline's name, and the text as HTML."""
 
     document: str
     kinds: list[str]
@@ -95,14 +95,11 @@ def pair_mentions(gold: set[Mention], found: set[Mention]) -> list[Case]:
 class SystemErrors:
     """The counts of one pipeline.
 
-    Attributes:
-        confusion: pairs of a gold label and one that was found.
-        kinds: errors by kind and label, which is the gold label if there is one.
-        lengths, seen: gold mentions by their length in words, and by whether they occur in the
-            training part, each with whether they were found.
-        texts: errors by kind, label and text in small letters.
-        documents: by document the numbers of what was right, found wrongly, and missed.
-        tallies: the same by label, for a paired test.
+    `confusion` has pairs of a gold label and one that was found. `kinds` has errors by kind and
+    label, `texts` also by text in small letters; the label is the gold one if there is one.
+    `lengths` and `seen` have gold mentions by their length in words, and by whether they occur in
+    the training part, each with whether they were found. `documents` has what was right, found
+    wrongly and missed, and `tallies` the same by label, for a paired test.
     """
 
     name: str
@@ -110,7 +107,7 @@ class SystemErrors:
     confusion: Counter[tuple[str, str]] = field(default_factory=Counter)
     kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
     lengths: Counter[tuple[int, bool]] = field(default_factory=Counter)
-    seen: Counter[tuple[bool, bool]] = field(default_factory=Counter)
+    seen: Counter[tuple[int, bool]] = field(default_factory=Counter)
     texts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     documents: dict[str, list[int]] = field(default_factory=dict)
     tallies: list[dict[str, list[float]]] = field(default_factory=list)
@@ -125,17 +122,18 @@ class SystemErrors:
             kind, gold, found = case
             is_right = kind == RIGHT
             self.confusion[case.labels] += 1
-            start, end, label = gold or found or (0, 0, NONE)
-            if not is_right:
-                self.kinds[kind, label] += 1
-                self.texts[kind, label, " ".join(text[start:end].lower().split())] += 1
+            start, end, label = case.mention
+            words = text[start:end].split()
             if gold is not None:
-                self.lengths[min(len(text[start:end].split()), LONGEST), is_right] += 1
+                self.lengths[min(len(words), LONGEST), is_right] += 1
                 by_label.setdefault(label, [0, 0, 0])[0 if is_right else 2] += 1
                 if seen is not None:
                     self.seen[gold in seen, is_right] += 1
-            if found is not None and not is_right:
-                by_label.setdefault(found[-1], [0, 0, 0])[1] += 1
+            if not is_right:
+                self.kinds[kind, label] += 1
+                self.texts[kind, label, " ".join(words).lower()] += 1
+                if found is not None:
+                    by_label.setdefault(found[-1], [0, 0, 0])[1] += 1
         self.tallies.append(by_label)
         self.documents[document] = [int(sum(n)) for n in zip(*by_label.values(), strict=True)]
 
@@ -157,22 +155,11 @@ class SystemErrors:
             (label, *(self.kinds[kind, label] or "" for kind in ERRORS)) for label in labels[:-1]
         ]
         yield Table("Errors by label", ("label", *ERRORS), by_label)
-        lengths = {
-            f"{length}{'+' * (length == LONGEST)} words": [
-                self.lengths[length, r] for r in (False, True)
-            ]
-            for length in range(1, LONGEST + 1)
-        }
-        yield _recall("Recall by length", lengths)
+        lengths = {n: f"{n}{'+' * (n == LONGEST)} words" for n in range(1, LONGEST + 1)}
+        yield _recall("Recall by length", lengths, self.lengths)
         if self.seen:
-            names = {True: "in the training part", False: "not there"}
-            yield _recall(
-                "Recall of mentions",
-                {
-                    name: [self.seen[is_seen, r] for r in (False, True)]
-                    for is_seen, name in names.items()
-                },
-            )
+            parts: dict[int, str] = {True: "in the training part", False: "not there"}
+            yield _recall("Recall of mentions", parts, self.seen)
         worst = sorted(self.documents.items(), key=lambda one: -sum(one[1][1:]))[:MOST_ROWS]
         header = ("document", RIGHT, "found wrongly", MISSED)
         yield Table("Documents with the most errors", header, [(n, *c) for n, c in worst if c])
@@ -182,11 +169,11 @@ class SystemErrors:
             yield Table(f"Most frequent: {kind}", ("text", "label", "times"), rows)
 
 
-def _recall(title: str, counts: dict[str, list[int]]) -> Table:
+def _recall(title: str, names: Mapping[int, str], counts: Counter[tuple[int, bool]]) -> Table:
     rows = [
-        (name, missed + found, f"{100 * found / (missed + found):.1f}")
-        for name, (missed, found) in counts.items()
-        if missed + found
+        (name, gold, f"{100 * counts[key, True] / gold:.1f}")
+        for key, name in names.items()
+        if (gold := counts[key, True] + counts[key, False])
     ]
     return Table(title, ("", "gold", "recall"), rows)
 
@@ -194,9 +181,8 @@ def _recall(title: str, counts: dict[str, list[int]]) -> Table:
 class ErrorAnalysis:
     """Compares what one or two pipelines find with the gold.
 
-    Attributes:
-        passages: sentences with errors, from the first documents.
-        compared: for two pipelines, how many gold mentions both, one or none of them find.
+    `passages` are sentences with errors, from the first documents. `compared` says for two
+    pipelines how many gold mentions both, one or none of them find.
     """
 
     def __init__(self, names: Sequence[str], language: str, most_passages: int = 1000):
@@ -219,46 +205,42 @@ class ErrorAnalysis:
             by_system.append(pair_mentions(gold, found))
         number = f"{len(self.systems[0].tallies) + 1}"
         document = str(reference.user_data.get(DOCUMENT_ID) or number)
+        layers = [("gold", gold)]
+        marked: list[tuple[int, str, str]] = []
         for system, cases in zip(self.systems, by_system, strict=True):
             system.add(document, reference, cases)
-        marked = [
-            (case.gold or case.found, case.kind, label)
-            for cases in by_system
-            for case in cases
-            if case.kind != RIGHT
-            for label in set(case.labels) - {NONE}
-        ]
+            layers.append((system.name, {case.found for case in cases if case.found}))
+            for case in (case for case in cases if case.kind != RIGHT):
+                labels = set(case.labels) - {NONE}
+                marked += [(case.mention[0], case.kind, label) for label in labels]
         if len(by_system) == 2:
             marked += self._compare(gold, by_system)
-        if marked and len(self.passages) < self._most:
-            self._show(document, reference.text, marked, gold, by_system)
+        if len(self.passages) < self._most:
+            self._show(document, reference.text, marked, layers)
 
     def _compare(
         self, gold: set[Mention], by_system: list[list[Case]]
-    ) -> Iterator[tuple[Mention, str, str]]:
+    ) -> Iterator[tuple[int, str, str]]:
         first, second = ({c.gold for c in cases if c.kind == RIGHT} for cases in by_system)
+        kinds = {(1, 0): LOST, (0, 1): WON, (1, 1): "both are right", (0, 0): "none is right"}
         for mention in gold:
-            kinds = {(1, 0): LOST, (0, 1): WON, (1, 1): "both are right", (0, 0): "none is right"}
             kind = kinds[mention in first, mention in second]
             self.compared[kind] += 1
             if kind in (WON, LOST):
-                yield mention, kind, mention[-1]
+                yield mention[0], kind, mention[-1]
 
     def _show(
         self,
         document: str,
         text: str,
-        marked: list[tuple[Any, str, str]],
-        gold: set[Mention],
-        by_system: list[list[Case]],
+        marked: Iterable[tuple[int, str, str]],
+        layers: Sequence[tuple[str, set[Mention]]],
     ) -> None:
+        """Keep the sentences where an error begins: its first character, its kind and a label."""
         borders = sorted({0, *find_sentence_starts(text, self._language), len(text)})
         sentences: dict[int, list[tuple[str, str]]] = {}
-        for (start, _, _), kind, label in marked:
+        for start, kind, label in marked:
             sentences.setdefault(bisect_right(borders, start) - 1, []).append((kind, label))
-        layers = [("gold", gold)]
-        for system, cases in zip(self.systems, by_system, strict=True):
-            layers.append((system.name, {case.found for case in cases if case.found}))
         for place in sorted(sentences):
             start, last = borders[place], borders[place + 1]
             touched = [m[1] for _, own in layers for m in own if start <= m[0] < last]
@@ -268,10 +250,7 @@ class ErrorAnalysis:
             self.passages.append(Passage(document, kinds, labels, views))
 
     def render(self, title: str, *, with_text: bool = True, test: str = "") -> str:
-        """The page, as HTML without anything from elsewhere, and without texts if so wanted.
-
-        `test` is a line about the paired test of two pipelines.
-        """
+        """The page, as HTML that needs no network; `test` is a line about a paired test."""
         environment = Environment(
             loader=PackageLoader(__package__, "."),
             undefined=StrictUndefined,

@@ -17,6 +17,10 @@ _SHORTEST_WORD = 3
 _GENERIC = ("address_words", "generic_words", "particles")
 
 
+def _is_never_drawn(replacement: Replacement) -> bool:
+    return False
+
+
 @dataclass(slots=True)
 class Leakage:
     """Counts of the gold mentions of a label.
@@ -49,17 +53,12 @@ class LeakageReport:
         return Leakage(*map(sum, zip(*counts, strict=True)))
 
 
-def is_never_drawn(replacement: Replacement) -> bool:
-    """The function `is_drawn` for texts with tags only: always False."""
-    return False
-
-
 def measure_leakage(
     pairs: Iterable[tuple[Doc, Doc]],
     is_identifying: Callable[[str], bool] = lambda label: True,
     *,
     spans_key: str | None = None,
-    is_drawn: Callable[[Replacement], bool] = is_never_drawn,
+    is_drawn: Callable[[Replacement], bool] = _is_never_drawn,
 ) -> LeakageReport:
     """Count the gold mentions that are left, at least in part, in the de-identified texts.
 
@@ -85,18 +84,22 @@ def measure_leakage(
         _check_pair(number, gold, predicted, spans_key)
         text, is_leaking = gold.text, False
         spans = gold.ents if spans_key is None else gold.spans[spans_key]
-        for mention in {*map(locate_span, spans), *get_unaligned(gold)}:
-            start, end, label = mention
+        for start, end, label in {*map(locate_span, spans), *get_unaligned(gold)}:
             if not is_identifying(label):
                 continue
             counts = report.labels.setdefault(label, Leakage())
             counts.mentions += 1
-            if _is_kept(deidentified, text, mention, is_drawn):
+            # Found, with its label, and it stays on purpose.
+            if any(
+                item.start <= start and end <= item.end and item.label == label
+                for item in deidentified.replacements
+                if item.text == text[item.start : item.end] and not is_drawn(item)
+            ):
                 counts.kept += 1
-            elif _leaks(deidentified, text, (start, end), is_drawn):
+            elif _leaks(deidentified, text, start, end, is_drawn):
                 counts.leaked += 1
                 is_leaking = True
-            elif _leaks(deidentified, text, (start, end), is_never_drawn):
+            elif _leaks(deidentified, text, start, end, _is_never_drawn):
                 counts.by_chance += 1
         report.documents += 1
         report.leaking_documents += is_leaking
@@ -121,35 +124,20 @@ def _check_pair(number: int, gold: Doc, predicted: Doc, spans_key: str | None) -
         )
 
 
-def _is_kept(
-    deidentified: Deidentified,
-    text: str,
-    gold: tuple[int, int, str],
-    is_drawn: Callable[[Replacement], bool],
-) -> bool:
-    """Whether the mention was found, with its label, and stays on purpose."""
-    start, end, label = gold
-    return any(
-        item.start <= start and end <= item.end and item.label == label
-        for item in deidentified.replacements
-        if item.text == text[item.start : item.end] and not is_drawn(item)
-    )
-
-
 def _leaks(
     deidentified: Deidentified,
     text: str,
-    span: tuple[int, int],
+    start: int,
+    end: int,
     is_drawn: Callable[[Replacement], bool],
 ) -> bool:
-    start, end = span
     has_long = any(len(word) >= _SHORTEST_WORD for word in _WORD.findall(text[start:end]))
     shortest = _SHORTEST_WORD if has_long else 1
     place = start
     for item in deidentified.replacements:
         if item.end <= start or end <= item.start:
             continue
-        if _is_left(deidentified, (place, item.start), shortest):
+        if _is_left(deidentified, place, item.start, shortest):
             return True
         replaced = text[max(start, item.start) : min(end, item.end)]
         words = _normalized(replaced, shortest) - _normalized(item.label, 1)
@@ -159,15 +147,15 @@ def _leaks(
         if shown and (has_long or shown == words) and not is_drawn(item):
             return True
         place = item.end
-    return _is_left(deidentified, (place, end), shortest)
+    return _is_left(deidentified, place, end, shortest)
 
 
-def _is_left(deidentified: Deidentified, place: tuple[int, int], shortest: int) -> bool:
+def _is_left(deidentified: Deidentified, start: int, end: int, shortest: int) -> bool:
     """Whether a span that was not replaced has words; False if its end is before its start."""
-    if place[0] >= place[1]:
+    if start >= end:
         return False
-    start, end = deidentified.span_to_new(*place)
-    return bool(_normalized(deidentified.text[start:end], shortest))
+    new_start, new_end = deidentified.span_to_new(start, end)
+    return bool(_normalized(deidentified.text[new_start:new_end], shortest))
 
 
 def _normalized(text: str, shortest: int) -> set[str]:

@@ -6,6 +6,7 @@ that does nothing else.
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
 
 Item = TypeVar("Item")
+SENTENCE = "Aspirin reduced the risk of colorectal cancer in patients with type 2 diabetes."
 
 
 class PipelineWorker:
@@ -24,25 +26,24 @@ class PipelineWorker:
     texts: list[str]
     batch_size: int
 
-    def load(self, pipeline: str, text: str, code: str | None = None) -> float:
-        """Load a pipeline and annotate a text; return the seconds for loading."""
+    def load(self, pipeline: str, code: str | None = None) -> float:
+        """Load a pipeline and annotate a sentence; return the seconds for loading."""
         from ..pipeline.pipeline_loading import load_pipeline
 
         start = time.perf_counter()
         self.nlp = load_pipeline(pipeline, code)
         seconds = time.perf_counter() - start
-        self.nlp(text)
+        self.nlp(SENTENCE)
         return seconds
 
     def read(self, texts: list[str], batch_size: int | None) -> dict[str, object]:
         """Set the texts, and describe them and the pipeline."""
         self.texts = texts
         self.batch_size = batch_size or self.nlp.batch_size
-        path = self.nlp.path
         return {
             "words": sum(len(self.nlp.make_doc(text)) for text in texts),
             "batch_size": self.batch_size,
-            "disk_bytes": directory_size(path) if path else 0,
+            "disk_bytes": directory_size(self.nlp.path) if self.nlp.path else 0,
             "components": list(self.nlp.pipe_names),
             "engines": {n: p.engine for n, p in self.nlp.pipeline if hasattr(p, "engine")},
         }
@@ -86,17 +87,15 @@ def directory_size(path: Path) -> int:
     """The total bytes of a pipeline's files, without those of its form for training."""
     from ..pipeline.checksums import TRAINABLE
 
-    files = (file for file in path.rglob("*") if file.is_file())
-    return sum(
-        file.stat().st_size for file in files if file.relative_to(path).parts[0] != TRAINABLE
-    )
+    own = (file for file in path.rglob("*") if file.relative_to(path).parts[0] != TRAINABLE)
+    return sum(file.stat().st_size for file in own if file.is_file())
 
 
 def memory_status(field: str) -> int | None:
     """A field of Linux's /proc/self/status, in bytes; None if there is no such field."""
     try:
-        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     except OSError:
         return None
-    sizes = [line.split()[1] for line in lines if line.startswith(f"{field}:")]
-    return int(sizes[0]) * 1024 if sizes else None
+    found = re.search(rf"^{field}:\s*(\d+)", status, re.MULTILINE)
+    return int(found[1]) * 1024 if found else None

@@ -57,15 +57,11 @@ CHANGES: dict[str, Change] = {
 
 @dataclass(frozen=True, slots=True)
 class Robustness:
-    """The scores of a pipeline on a corpus whose texts are changed in one way.
+    """The scores of a pipeline on a corpus whose texts are changed in one way, a key of `CHANGES`.
 
-    Attributes:
-        change: name of the change, a key of `CHANGES`.
-        precision, recall, f1: exact match of entities; for a pipeline that de-identifies, the
-            shares of its replacements that touch a gold mention, of the gold mentions that are
-            wholly replaced, and their harmonic mean.
-        clean: share of the documents without a readable gold mention; None without
-            de-identification.
+    They are of the exact match of entities. Of a pipeline that de-identifies, precision is the
+    share of its replacements that touch a gold mention, recall that of the gold mentions that are
+    wholly replaced, and `clean` that of the documents without a readable gold mention.
     """
 
     change: str
@@ -81,26 +77,22 @@ def measure_robustness(
     changes: Sequence[str] = tuple(CHANGES),
     progress: Callable[[str], None] = lambda change: None,
 ) -> list[Robustness]:
-    """Score a pipeline on changed texts.
-
-    Args:
-        references: documents with gold mentions in `doc.ents`, such as a test part.
-    """
+    """Score a pipeline on changed texts of documents with gold mentions in `doc.ents`."""
     references = [doc for doc in references if doc.has_annotation("ENT_IOB")]
     if not references:
         raise BiomedError("no document of the corpus has annotated entities to score against")
     pipes = [pipe for _, pipe in nlp.pipeline]
-    deidentifiers = [pipe for pipe in pipes if isinstance(pipe, BiomedDeidentifier)]
-    if not deidentifiers and not any(isinstance(pipe, BiomedNER) for pipe in pipes):
+    deidentifier = next((pipe for pipe in pipes if isinstance(pipe, BiomedDeidentifier)), None)
+    if deidentifier is None and not any(isinstance(pipe, BiomedNER) for pipe in pipes):
         raise BiomedError("the pipeline has neither biomed_ner nor biomed_deidentify to score")
     results = []
     for change in changes:
         progress(change)
         pairs = _annotate(nlp, references, CHANGES[change])
-        if deidentifiers:
-            results.append(_score_replacements(change, pairs, deidentifiers[0]))
-        else:
+        if deidentifier is None:
             results.append(_score_entities(change, pairs))
+        else:
+            results.append(_score_replacements(change, pairs, deidentifier))
     return results
 
 
@@ -131,8 +123,7 @@ def _score_entities(change: str, pairs: Iterable[tuple[Doc, list[int], Doc]]) ->
         judged = [layer.judge(*one) for one in found]
         score.tp += judged.count(True)
         score.fp += judged.count(False)
-        score.fn += len(layer.mentions - found)
-        score.fn += len(get_unaligned(reference))
+        score.fn += len(layer.mentions - found) + len(get_unaligned(reference))
     return Robustness(change, score.precision, score.recall, score.fscore)
 
 
@@ -149,6 +140,5 @@ def _score_replacements(
         ]
         counts.add(doc.text, moved, doc._.deidentified.replacements)
     scores = counts.scores()
-    return Robustness(
-        change, scores["deid_p"], scores["deid_r"], scores["deid_f"], scores["deid_clean_documents"]
-    )
+    names = ("deid_p", "deid_r", "deid_f", "deid_clean_documents")
+    return Robustness(change, *(scores[name] for name in names))

@@ -80,25 +80,17 @@ class Head:
 
 def find_heads(config: Config) -> list[Head]:
     """The components of a pipeline's config that describe their task, in pipeline order."""
-    components = config["components"]
-    kinds = {
-        name: find_described(components[name].get("factory", ""))
-        for name in config["nlp"]["pipeline"]
-    }
-    return [
-        Head(name, kind, components[name])
-        for name, kind in kinds.items()
-        if kind is not None and kind.task_name
-    ]
+    heads = []
+    for name in config["nlp"]["pipeline"]:
+        settings = config["components"][name]
+        kind = find_described(settings.get("factory", ""))
+        if kind is not None and kind.task_name:
+            heads.append(Head(name, kind, settings))
+    return heads
 
 
 def read_scores(path: Path, heads: Sequence[Head]) -> Scores:
-    """Read the scores of a pipeline with these components, as `spacy evaluate` writes them.
-
-    Raises:
-        BiomedError: if the file cannot be read, has no score of the components, or has something
-            else in the place of a number.
-    """
+    """Read the scores of a pipeline with these components, as `spacy evaluate` writes them."""
     writer = "python -m spacy evaluate --output"
     scores: Scores = read_fields(path, (), writer)
     values: list[object]

@@ -12,7 +12,6 @@ from thinc.api import Model, PyTorchShim
 from ..arrays import FloatsXd
 from ..encoders.encoder_model import get_module
 from ..errors import BiomedError
-from ..files.output_places import check_replaceable
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.encoder_head import CalibratedHead
 from ..pipeline.pipeline_loading import find_trainable, load_pipeline
@@ -49,18 +48,28 @@ def average_pipelines(
             f"{len(pipelines)} pipelines; give one for each, with 1 as their sum"
         )
     sources = list(map(find_trainable, pipelines))
-    check_replaceable(output, MADE_BY, sources)
-    mean = _load(sources[0])
+    with replacing_pipeline(output, MADE_BY, sources) as partial:
+        mean = _average(sources, shares)
+        mean.meta["performance"] = {}
+        for _, pipe in mean.components:
+            if isinstance(pipe, CalibratedHead):
+                pipe.forget_calibration()
+        write_pipeline(mean, partial)
+    return mean
+
+
+def _average(sources: Sequence[str], shares: Sequence[float]) -> Language:
+    """The first pipeline, with the mean of the weights of all."""
+    mean = load_pipeline(sources[0])
     parts, weights = _list_parts(mean), _check_weights(sources[0], mean)
+    parts |= {place: weight.shape for place, weight in weights.items()}
     for weight in weights.values():
         weight *= shares[0]
     for source, share in zip(sources[1:], shares[1:], strict=True):
-        nlp = _load(source)
-        others = _check_weights(source, nlp)
-        shapes = {place: weight.shape for place, weight in weights.items()}
-        other_shapes = {place: other.shape for place, other in others.items()}
-        ours, theirs = parts | shapes, _list_parts(nlp) | other_shapes
-        different = next((one for one in ours | theirs if ours.get(one) != theirs.get(one)), None)
+        nlp = load_pipeline(source)
+        own, others = _list_parts(nlp), _check_weights(source, nlp)
+        own |= {place: weight.shape for place, weight in others.items()}
+        different = next((one for one in parts | own if parts.get(one) != own.get(one)), None)
         if different is not None:
             raise BiomedError(
                 f"{source}: not as in {sources[0]}: {different}; only pipelines that were trained "
@@ -68,27 +77,16 @@ def average_pipelines(
             )
         for place, weight in weights.items():
             weight += share * others[place]
-    mean.meta["performance"] = {}
-    for _, pipe in mean.components:
-        if isinstance(pipe, CalibratedHead):
-            pipe.forget_calibration()
-    with replacing_pipeline(output, MADE_BY, sources) as partial:
-        write_pipeline(mean, partial)
     return mean
 
 
-def _load(source: str) -> Language:
-    nlp = load_pipeline(source)
+def _check_weights(source: str, nlp: Language) -> dict[str, FloatsXd]:
+    """The weights of a pipeline in PyTorch, by where they are; all finite, and at least one."""
     for name in nlp.pipe_names:
         if nlp.get_pipe_meta(name).factory == EXPORTED:
             raise BiomedError(
                 f"{source}: {name} is in ONNX; give the pipeline that it was compressed from"
             )
-    return nlp
-
-
-def _check_weights(source: str, nlp: Language) -> dict[str, FloatsXd]:
-    """The weights of a pipeline, by where they are; all finite, and at least one."""
     weights = dict(_list_weights(nlp))
     if not weights:
         raise BiomedError(f"{source}: has no weights; name a trained pipeline")

@@ -24,6 +24,8 @@ from .pipeline_recipe import PipelineRecipe, SourceCorpus, Student, Training
 
 STEPS = ("corpora", "teachers", "students", "wheels", "ship")
 RECORD = "build.json"
+# Commands of spaCy itself.
+_OF_SPACY = ("evaluate", "package")
 
 Options = Mapping[str, Any]
 
@@ -119,25 +121,16 @@ def check_inputs(recipe: PipelineRecipe) -> None:
 
 def plan(recipe: PipelineRecipe, output: Path, gpu_id: int = -1) -> Iterator[Command]:
     """Yield all commands of a recipe, in their order."""
-    combined = output / "corpora" / recipe.corpus.name
-    yield from _plan_corpora(recipe, combined)
-    yield from _plan_teachers(recipe, output, combined, gpu_id)
+    plans = _Plans(recipe, output, gpu_id)
+    yield from plans.convert()
+    for name, teacher in recipe.teachers.items():
+        for seed in teacher.seeds if teacher.encoder else ():
+            start = {"encoder": teacher.encoder, "seed": seed}
+            place = output / "teachers" / f"{name}_{seed}"
+            yield from plans.train("teachers", plans.corpus, place, teacher, start)
     for name, student in recipe.students.items():
-        teachers = _find_teachers(recipe, output, name)
-        taught = combined
-        if teachers:
-            taught = combined.with_name("_".join([combined.name, *recipe.teachers_of(name)]))
-            yield _teach(recipe, teachers, combined, taught)
-        start = {"encoder": student.encoder, "source": student.source}
-        place = output / "students" / name
-        yield from _train(
-            "students", taught, place, student, {**start, "seed": student.seed}, gpu_id
-        )
-        trained = place / "model-best"
-        if student.source is not None and student.source_share:
-            yield _average(student.source, student.source_share, trained, place / "averaged")
-            trained = place / "averaged"
-        yield from _plan_wheel(recipe, output, name, trained, combined, gpu_id)
+        yield from plans.teach_and_train(name, student)
+        yield from plans.describe(name, student)
 
 
 def ship(pipeline: Path, place: Path) -> None:
@@ -159,127 +152,124 @@ def ship(pipeline: Path, place: Path) -> None:
         (scratch / "new").rename(place)
 
 
-def _plan_corpora(recipe: PipelineRecipe, combined: Path) -> Iterator[Command]:
-    converted = []
-    for name, corpus in recipe.corpora.items():
-        folder = _folder(name, corpus)
-        options = corpus.model_dump(
-            exclude={"name", "folder", "labels", "map"}, exclude_defaults=True
+class _Plans:
+    """The commands of a recipe whose files are in a folder; `corpus` is its combined corpus."""
+
+    def __init__(self, recipe: PipelineRecipe, output: Path, gpu_id: int):
+        self._recipe, self._output, self._gpu_id = recipe, output, gpu_id
+        self.corpus = output / "corpora" / recipe.corpus.name
+
+    def convert(self) -> Iterator[Command]:
+        converted = []
+        for name, corpus in self._recipe.corpora.items():
+            folder = _folder(name, corpus)
+            options = corpus.model_dump(
+                exclude={"name", "folder", "labels", "map"}, exclude_defaults=True
+            )
+            options["labels"] = ",".join(corpus.labels)
+            options["map"] = [f"{label}={target}" for label, target in corpus.map.items()]
+            converted.append(self.corpus.with_name(name))
+            words = ["convert", corpus.name or name, folder, converted[-1], *_spell(options)]
+            yield _command("corpora", words, [folder], [converted[-1]])
+        options = {"train_first": self._recipe.corpus.train_first}
+        words = ["combine", self.corpus, *converted, *_spell(options)]
+        yield _command("corpora", words, converted, [self.corpus])
+
+    def train(
+        self, step: str, corpus: Path, place: Path, settings: Training, start: Options
+    ) -> Iterator[Command]:
+        config = place / "config.cfg"
+        given = settings.model_dump(include={"epochs", "batch_words", "learn_rate", "template"})
+        words = ["init-config", corpus, config, *_spell({"task": "ner", **start, **given})]
+        before = [Path(path) for path in (start.get("encoder"), start.get("source")) if path]
+        yield _command(step, words, [corpus, *before], [config])
+        words = ["train", config, *_spell({"output": place, "gpu_id": self._gpu_id})]
+        for key, value in settings.config.items():
+            words += [f"--{key}", json.dumps(value)]  # overrides are read as JSON
+        yield _command(step, words, [config, corpus, *before], [place / "model-best"])
+
+    def teach_and_train(self, name: str, student: Student) -> Iterator[Command]:
+        """Train a student on what its teachers, if any, find in the corpus and the texts."""
+        place, corpus, texts = self._place(name), self.corpus, self._recipe.texts
+        own = self._recipe.teachers_of(name)
+        if own:
+            teachers = []
+            for teacher, section in own.items():
+                seeds = (f"{teacher}_{seed}/model-best" for seed in section.seeds)
+                trained = [self._output / "teachers" / seed for seed in seeds]
+                teachers += [Path(section.pipeline)] if section.pipeline else trained
+            corpus = corpus.with_name("_".join([corpus.name, *own]))
+            options: Options = {}
+            if texts is not None:
+                options = {"texts": texts.paths, "max_words": texts.words, "seed": texts.seed}
+            words = ["teach", *teachers, self.corpus, corpus, *_spell(options)]
+            inputs = [*teachers, self.corpus, *(texts.paths if texts else ())]
+            yield _command("students", words, inputs, [corpus])
+        start = {"encoder": student.encoder, "source": student.source, "seed": student.seed}
+        yield from self.train("students", corpus, place, student, start)
+        if student.source is not None and student.source_share:
+            output, best = place / "averaged", place / "model-best"
+            share = student.source_share
+            options = {"share": [share, round(1 - share, 9)]}
+            words = ["average", output, student.source, best, *_spell(options)]
+            yield _command("students", words, [Path(student.source), best], [output])
+
+    def describe(self, name: str, student: Student) -> Iterator[Command]:
+        """Compress a student, score it, and make its card and its wheel."""
+        compressed, pipeline, metrics, package = (
+            self._output / folder / name
+            for folder in ("compressed", "pipelines", "metrics", "packages")
         )
-        options["labels"] = ",".join(corpus.labels)
-        options["map"] = [f"{label}={target}" for label, target in corpus.map.items()]
-        converted.append(combined.with_name(name))
-        words = ["convert", corpus.name or name, folder, converted[-1], *_spell(options)]
-        yield _command("corpora", words, [folder], [converted[-1]])
-    options = {"train_first": recipe.corpus.train_first}
-    words = ["combine", combined, *converted, *_spell(options)]
-    yield _command("corpora", words, converted, [combined])
+        yield self._compress(name, student, compressed, student.precision)
+        recipe_card = self._recipe.card
+        corpora = list(self._recipe.corpora) if recipe_card.tests is None else recipe_card.tests
+        for corpus in (self.corpus.name, *corpora):
+            scores, test = metrics / f"{corpus}.json", self._test(corpus)
+            options = {"output": scores, "gpu_id": self._gpu_id, "spans_key": "unseen"}
+            words = ["evaluate", compressed, test, *_spell(options)]
+            yield _command("wheels", words, [compressed, test], [scores])
+        robustness = {
+            corpus: metrics / f"{corpus}_robustness.json" for corpus in recipe_card.robustness
+        }
+        for corpus, changed in robustness.items():
+            test = self._test(corpus)
+            words = ["benchmark", compressed, *_spell({"robustness": test, "output": changed})]
+            yield _command("wheels", words, [compressed, test], [changed])
+        card = {
+            "corpus": self.corpus,
+            "metrics": metrics / f"{self.corpus.name}.json",
+            "other_metrics": [f"{corpus}={metrics / corpus}.json" for corpus in corpora],
+            "robustness": list(robustness.values()),
+            "name": name.partition("_")[2],
+            "version": recipe_card.version,
+        }
+        words = ["card", compressed, pipeline, *_spell(card)]
+        yield _command("wheels", words, [compressed, metrics], [pipeline])
+        words = ["package", pipeline, package, "--build", "wheel", "--force"]
+        yield _command("wheels", words, [pipeline], [package])
+        half = _half(compressed)
+        yield self._compress(name, student, half, "fp16")
+        words = ["card", half, _half(pipeline), *_spell(card)]
+        yield _command("wheels", words, [half, metrics], [_half(pipeline)])
 
+    def _compress(self, name: str, student: Student, output: Path, precision: str) -> Command:
+        trained = self._place(name) / ("averaged" if student.source_share else "model-best")
+        check = self.corpus / "dev.spacy"
+        options = {
+            "precision": precision,
+            "check": check,
+            "max_loss": student.max_loss,
+            "unseen_share": student.unseen_share,
+            "target_recall": student.target_recall,
+        }
+        words = ["compress", trained, output, *_spell(options)]
+        return _command("wheels", words, [trained, check], [output])
 
-def _plan_teachers(
-    recipe: PipelineRecipe, output: Path, combined: Path, gpu_id: int
-) -> Iterator[Command]:
-    for name, teacher in recipe.teachers.items():
-        for seed in teacher.seeds if teacher.encoder else ():
-            place = output / "teachers" / f"{name}_{seed}"
-            start = {"encoder": teacher.encoder, "seed": seed}
-            yield from _train("teachers", combined, place, teacher, start, gpu_id)
+    def _place(self, student: str) -> Path:
+        return self._output / "students" / student
 
-
-def _find_teachers(recipe: PipelineRecipe, output: Path, student: str) -> list[Path]:
-    found = []
-    for name, teacher in recipe.teachers_of(student).items():
-        if teacher.pipeline:
-            found.append(Path(teacher.pipeline))
-        else:
-            places = [output / "teachers" / f"{name}_{seed}" for seed in teacher.seeds]
-            found += [place / "model-best" for place in places]
-    return found
-
-
-def _teach(
-    recipe: PipelineRecipe, teachers: Sequence[Path], combined: Path, taught: Path
-) -> Command:
-    texts = recipe.texts
-    options: Options = {}
-    if texts is not None:
-        options = {"texts": texts.paths, "max_words": texts.words, "seed": texts.seed}
-    words = ["teach", *teachers, combined, taught, *_spell(options)]
-    inputs = [*teachers, combined, *(texts.paths if texts else ())]
-    return _command("students", words, inputs, [taught])
-
-
-def _train(
-    step: str, corpus: Path, place: Path, settings: Training, start: Options, gpu_id: int
-) -> Iterator[Command]:
-    config = place / "config.cfg"
-    given = settings.model_dump(include={"epochs", "batch_words", "learn_rate", "template"})
-    words = ["init-config", corpus, config, "--task", "ner", *_spell({**start, **given})]
-    before = [Path(path) for path in (start.get("encoder"), start.get("source")) if path]
-    yield _command(step, words, [corpus, *before], [config])
-    # Overrides are read as JSON.
-    spelt = ((f"--{key}", json.dumps(value)) for key, value in settings.config.items())
-    others = [word for pair in spelt for word in pair]
-    words = ["train", config, "--output", place, "--gpu-id", gpu_id, *others]
-    yield _command(step, words, [config, corpus, *before], [place / "model-best"])
-
-
-def _average(source: str, share: float, trained: Path, output: Path) -> Command:
-    options = {"share": [share, round(1 - share, 9)]}
-    words = ["average", output, source, trained, *_spell(options)]
-    return _command("students", words, [Path(source), trained], [output])
-
-
-def _plan_wheel(
-    recipe: PipelineRecipe, output: Path, name: str, trained: Path, combined: Path, gpu_id: int
-) -> Iterator[Command]:
-    student = recipe.students[name]
-    compressed, pipeline = output / "compressed" / name, output / "pipelines" / name
-    metrics, package = output / "metrics" / name, output / "packages" / name
-    yield _compress(student, trained, compressed, combined, student.precision)
-    corpora = list(recipe.corpora) if recipe.card.tests is None else recipe.card.tests
-    for corpus in (combined.name, *corpora):
-        scores, test = metrics / f"{corpus}.json", combined.with_name(corpus) / "test.spacy"
-        words = ["evaluate", compressed, test, "--output", scores, "--gpu-id", gpu_id]
-        words += ["--spans-key", "unseen"]
-        yield _command("wheels", words, [compressed, test], [scores], biomed=False)
-    for corpus in recipe.card.robustness:
-        changed = metrics / f"{corpus}_robustness.json"
-        test = combined.with_name(corpus) / "test.spacy"
-        words = ["benchmark", compressed, "--robustness", test, "--output", changed]
-        yield _command("wheels", words, [compressed, test], [changed])
-    card = {
-        "corpus": combined,
-        "metrics": metrics / f"{combined.name}.json",
-        "other_metrics": [f"{corpus}={metrics / corpus}.json" for corpus in corpora],
-        "robustness": [metrics / f"{name}_robustness.json" for name in recipe.card.robustness],
-        "name": name.partition("_")[2],
-        "version": recipe.card.version,
-    }
-    yield _command(
-        "wheels", ["card", compressed, pipeline, *_spell(card)], [compressed, metrics], [pipeline]
-    )
-    words = ["package", pipeline, package, "--build", "wheel", "--force"]
-    yield _command("wheels", words, [pipeline], [package], biomed=False)
-    half = _half(compressed)
-    yield _compress(student, trained, half, combined, "fp16")
-    words = ["card", half, _half(pipeline), *_spell(card)]
-    yield _command("wheels", words, [half, metrics], [_half(pipeline)])
-
-
-def _compress(
-    student: Student, trained: Path, output: Path, combined: Path, precision: str
-) -> Command:
-    check = combined / "dev.spacy"
-    options = {
-        "precision": precision,
-        "check": check,
-        "max_loss": student.max_loss,
-        "unseen_share": student.unseen_share,
-        "target_recall": student.target_recall,
-    }
-    words = ["compress", trained, output, *_spell(options)]
-    return _command("wheels", words, [trained, check], [output])
+    def _test(self, corpus: str) -> Path:
+        return self.corpus.with_name(corpus) / "test.spacy"
 
 
 def _half(path: Path) -> Path:
@@ -292,14 +282,9 @@ def _folder(name: str, corpus: SourceCorpus) -> Path:
 
 
 def _command(
-    step: str,
-    words: Sequence[object],
-    inputs: Sequence[Path],
-    outputs: Sequence[Path],
-    *,
-    biomed: bool = True,
+    step: str, words: Sequence[object], inputs: Sequence[Path], outputs: Sequence[Path]
 ) -> Command:
-    spelt = [*(["biomed"] if biomed else []), *map(str, words)]
+    spelt = [*([] if words[0] in _OF_SPACY else ["biomed"]), *map(str, words)]
     return Command(step, tuple(spelt), tuple(inputs), tuple(outputs))
 
 

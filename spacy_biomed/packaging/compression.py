@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,6 @@ from ..encoders.onnx.engine_choice import usable_engines
 from ..encoders.onnx.onnx_model import SETTINGS
 from ..errors import BiomedError, DamagedPipelineError, list_choices
 from ..evaluation.pipeline_worker import directory_size, spread
-from ..files.output_places import check_replaceable
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.encoder_head import EncoderHead
 from ..pipeline.pipeline_loading import find_trainable, load_pipeline
@@ -33,7 +31,6 @@ from .copies import RecallOptions, write_calibration
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..encoders.onnx.engines import EngineName
     from ..encoders.onnx.onnx_export import Quantization
     from ..pipeline.encoder_pipe import EncoderPipe
     from ..pipeline.ner.calibrating import Calibration
@@ -167,18 +164,20 @@ def compress_pipeline(
             "--check: give a .spacy file that the pipeline was not trained on, and not "
             "--no-confidence"
         )
-    _check_settings(precision, check, calibrate)
+    if precision not in LEAST_COSINE:
+        raise BiomedError(f"--precision {precision}: {list_choices(precision, LEAST_COSINE)}")
+    if calibrate is not None and precision != "int8":
+        raise BiomedError(f"--calibrate {calibrate}: only int8 needs it, not {precision}")
     pipeline = find_trainable(pipeline)
     sources: list[Path | str] = [pipeline, *(path for path in (check, calibrate) if path)]
-    check_replaceable(output, MADE_BY, sources)
-    nlp = load_pipeline(pipeline)
-    if not find_encoders(nlp):
-        raise BiomedError(
-            f"{pipeline}: no component biomed_transformer to export; "
-            "`python -m spacy train` makes pipelines with one"
-        )
     # Outputs that cannot be written and inputs that cannot be read are found before the work.
     with replacing_pipeline(output, MADE_BY, sources) as partial:
+        nlp = load_pipeline(pipeline)
+        if not find_encoders(nlp):
+            raise BiomedError(
+                f"{pipeline}: no component biomed_transformer to export; "
+                "`python -m spacy train` makes pipelines with one"
+            )
         examples = _read_examples(nlp, check) if check else []
         calibration = _read_calibration(nlp, calibrate) if calibrate else []
         before = weighted_scores(nlp, examples) if examples else {}
@@ -195,7 +194,7 @@ def compress_pipeline(
             refusal = _refusal(report, pipeline, check, max_loss)
             if refusal is None:
                 break
-        if refusal is not None:
+        else:
             raise BiomedError(refusal)
         performance = report.scores_after
         if check and confidence and report.scores_by_engine:
@@ -212,16 +211,6 @@ def compress_pipeline(
     return report
 
 
-def _check_settings(precision: str, check: Path | None, calibrate: Path | None) -> None:
-    if precision not in LEAST_COSINE:
-        raise BiomedError(f"--precision {precision}: {list_choices(precision, LEAST_COSINE)}")
-    if calibrate is not None and precision != "int8":
-        raise BiomedError(f"--calibrate {calibrate}: only int8 needs it, not {precision}")
-    for path, purpose in ((check, "score the pipeline on"), (calibrate, "measure ranges on")):
-        if path is not None and not os.path.isfile(path):
-            raise BiomedError(f"{path}: no such file; give a .spacy file to {purpose}")
-
-
 def _write_and_compare(
     nlp: Language,
     path: Path,
@@ -231,12 +220,21 @@ def _write_and_compare(
     check: Path | None,
 ) -> None:
     """Write a pipeline as a report says; add rows on `texts` and scores on `check` by engine."""
+    engines: list[str]
     if report.precision == "fp16":
-        write_halved(nlp, path)
+        engines = ["PyTorch"]
+        write_pipeline(nlp, path)
+        for name in find_encoders(nlp):
+            halve_encoder(path / name / "encoder")
+        halve_heads(nlp, path)
     else:
         write_compressed(nlp, path, report.precision, report.quantized_embeddings, calibration)
+        able = [settings["engines"] for settings in exported_settings(path)]
+        engines = [name for name in usable_engines() if all(name in own for own in able)]
+        # Also if the environment variable allows only another.
+        engines = engines or ["onnxruntime"]
     cosines = []
-    for engine in ["PyTorch"] if report.precision == "fp16" else _engines_of(path):
+    for engine in engines:
         try:
             compressed = _load_in_engine(path, find_encoders(nlp), engine)
             cosine, difference = compare_encoders(nlp, compressed, texts)
@@ -251,40 +249,28 @@ def _write_and_compare(
     report.cosine = float(np.min(cosines))  # not a number if one is not
 
 
-def _engines_of(pipeline: Path) -> list[EngineName]:
-    """The installed engines that can run all exported encoders of a pipeline.
-
-    ONNX Runtime, if the environment variable allows only another.
-    """
-    able = [settings["engines"] for settings in exported_settings(pipeline)]
-    usable = [name for name in usable_engines() if all(name in engines for engines in able)]
-    return usable or ["onnxruntime"]
-
-
 def _load_in_engine(path: Path, encoders: Iterable[str], engine: str) -> Language:
-    if engine == "PyTorch":
-        return spacy.load(path)
     setting = {f"components.{name}.model.engine": engine for name in encoders}
-    return spacy.load(path, config=setting)
+    return spacy.load(path, config=setting if engine != "PyTorch" else {})
 
 
 def _refusal(
     report: CompressionReport, pipeline: str, check: Path | None, max_loss: float
 ) -> str | None:
     """The reason not to write a compressed pipeline; None if there is none."""
-    least, is_int8 = LEAST_COSINE[report.precision], report.precision == "int8"
+    precision, least = report.precision, LEAST_COSINE[report.precision]
     if not report.cosine >= least:  # not a number is refused, too
-        advice = "try --precision fp32" if is_int8 else "keep the pipeline as it is"
+        advice = "try --precision fp32" if precision == "int8" else "keep the pipeline as it is"
         return (
-            f"{pipeline}: written in {report.precision}, the encoder's rows agree with PyTorch's "
-            f"only to a mean cosine of {report.cosine:.4f}, and {least} is the least allowed; "
-            f"nothing was written: {advice}"
+            f"{pipeline}: written in {precision}, the encoder's rows agree with PyTorch's only to "
+            f"a mean cosine of {report.cosine:.4f}, and {least} is the least allowed; nothing was "
+            f"written: {advice}"
         )
     if report.loss > max_loss:
-        advice = "raise it, or use --precision fp32" if is_int8 else "raise it"
+        advice = "raise it, or use --precision fp32" if precision == "int8" else "raise it"
         return (
-            f"{check}: in {report.precision} the score falls by {report.loss:.2f} points and "
-            f"--max-loss is {max_loss}; nothing was written: {advice}"
+            f"{check}: in {precision} the score falls by {report.loss:.2f} points and --max-loss "
+            f"is {max_loss}; nothing was written: {advice}"
         )
     return None
 
@@ -296,14 +282,6 @@ def find_encoders(nlp: Language) -> dict[str, EncoderPipe]:
         for name, pipe in nlp.components
         if nlp.get_pipe_meta(name).factory == "biomed_transformer"
     }
-
-
-def write_halved(nlp: Language, path: Path) -> None:
-    """Write the pipeline to a directory with its weights in half precision."""
-    write_pipeline(nlp, path)
-    for name in find_encoders(nlp):
-        halve_encoder(path / name / "encoder")
-    halve_heads(nlp, path)
 
 
 def halve_encoder(directory: Path) -> None:
@@ -402,10 +380,9 @@ def _change_meta(path: Path, **fields: object) -> None:
 
 
 def compare_encoders(old: Language, new: Language, texts: Sequence[str]) -> tuple[float, float]:
-    """Encode texts with the encoders of both pipelines, PyTorch's in fp32.
+    """The mean cosine of all rows of two pipelines' encoders, and the largest difference in them.
 
-    Returns:
-        over all encoders and rows, the mean cosine, and the largest absolute difference.
+    PyTorch's encoder computes in fp32.
     """
     cosines, largest = [], 0.0
     for name, encoder in find_encoders(old).items():

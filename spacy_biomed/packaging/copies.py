@@ -13,7 +13,7 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ..errors import BiomedError, list_choices, quote
-from ..files.output_places import MARKER, check_replaceable
+from ..files.output_places import MARKER
 from ..pipeline.checksums import TRAINABLE, replacing_pipeline
 from ..pipeline.encoder_head import CalibratedHead
 from ..pipeline.linking.component import FACTORY, BiomedLinker
@@ -32,13 +32,17 @@ CALIBRATED_BY, LINKED_BY = "spacy biomed calibrate", "spacy biomed terminology l
 
 @contextmanager
 def _copying(
-    nlp: Language, output: Path, made_by: str, sources: Sequence[Path | str]
-) -> Iterator[Path]:
-    """Yield the folder of a copy, to be changed; it has neither words nor a form for training."""
-    with replacing_pipeline(output, made_by, sources) as partial:
+    pipeline: str, output: Path, made_by: str, sources: Sequence[Path]
+) -> Iterator[tuple[Language, Path]]:
+    """Yield a pipeline, and the folder of its copy to change, without words or form for training.
+
+    Nothing is written if the body raises an error.
+    """
+    with replacing_pipeline(output, made_by, [pipeline, *sources]) as partial:
+        nlp = load_pipeline(pipeline)
         left_out = shutil.ignore_patterns(MARKER, TRAINABLE)
         shutil.copytree(nlp.path, partial, dirs_exist_ok=True, ignore=left_out)
-        yield partial
+        yield nlp, partial
         remove_words(nlp, partial)
 
 
@@ -51,11 +55,7 @@ class RecallOptions(TypedDict, total=False):
 
 
 def calibrate_pipeline(
-    pipeline: str,
-    output: Path,
-    *,
-    dev: Path,
-    **recall: Unpack[RecallOptions],
+    pipeline: str, output: Path, *, dev: Path, **recall: Unpack[RecallOptions]
 ) -> dict[str, Calibration]:
     """Write a copy of a pipeline, calibrated on a corpus; everything else stays as it is.
 
@@ -72,12 +72,8 @@ def calibrate_pipeline(
         BiomedError: if the pipeline or the corpus cannot be read, if nothing that is calibrated is
             found in the corpus, or for any reason of `calibrate`. Nothing is written then.
     """
-    sources: list[Path | str] = [pipeline, dev]
-    check_replaceable(output, CALIBRATED_BY, sources)
-    nlp = load_pipeline(pipeline)
-    with _copying(nlp, output, CALIBRATED_BY, sources) as partial:
-        examples = list(Corpus_v1(dev)(nlp))
-        report = write_calibration(nlp, partial, examples, **recall)
+    with _copying(pipeline, output, CALIBRATED_BY, [dev]) as (nlp, partial):
+        report = write_calibration(nlp, partial, list(Corpus_v1(dev)(nlp)), **recall)
         if not any(one.predictions or one.recalls for one in report.values()):
             raise BiomedError(
                 f"{dev}: has nothing that a biomed_ner or a biomed_assertion of {pipeline} finds "
@@ -88,10 +84,7 @@ def calibrate_pipeline(
 
 
 def write_calibration(
-    nlp: Language,
-    path: Path,
-    examples: Sequence[Example],
-    **recall: Unpack[RecallOptions],
+    nlp: Language, path: Path, examples: Sequence[Example], **recall: Unpack[RecallOptions]
 ) -> dict[str, Calibration]:
     """Calibrate a pipeline, and write what was fitted to the pipeline's directory.
 
@@ -117,22 +110,10 @@ def link_pipeline(
 ) -> None:
     """Write a copy of a pipeline with a `biomed_linker`; everything else stays as it is.
 
-    Args:
-        pipeline: directory or installed package.
-        output: directory to write; replaced if it is there.
-        terminologies, labels, spans_key, threshold: settings of `BiomedLinker`.
-        train: .spacy files with `ent.kb_id_`, to train and calibrate the linker.
-        beside: leave the terminologies where they are, rather than copy them into the pipeline.
-
-    Raises:
-        BiomedError: if the pipeline has a linker, or something cannot be read. Nothing is written.
+    `terminologies`, `labels`, `spans_key` and `threshold` are settings of `BiomedLinker`, which
+    .spacy files with `ent.kb_id_` train and calibrate. With `beside`, the terminologies stay where
+    they are, and are not copied into the pipeline.
     """
-    sources: list[Path | str] = [pipeline, *terminologies.values(), *train]
-    check_replaceable(output, LINKED_BY, sources)
-    nlp = load_pipeline(pipeline)
-    if FACTORY in nlp.pipe_factories.values():
-        raise BiomedError(f"{pipeline}: has a {FACTORY}; give the pipeline without it")
-    _check_labels(nlp, labels)
     paths = {name: str(path.resolve()) for name, path in terminologies.items()}
     settings = {
         "terminologies": paths if beside else {},
@@ -140,19 +121,23 @@ def link_pipeline(
         "spans_key": spans_key,
         "threshold": threshold,
     }
-    linker = cast(BiomedLinker, nlp.add_pipe(FACTORY, config=settings))
-    if not beside:
-        for name, path in paths.items():
-            linker.add_terminology(name, path)
-    linker.open()
-    if train:
-        linker.initialize(lambda: (one for path in train for one in Corpus_v1(path)(nlp)))
-        if not linker.is_trained:
-            raise BiomedError(
-                f"{', '.join(map(str, train))}: no entity of {', '.join(labels)} has an "
-                "identifier; `python -m spacy biomed convert` keeps those of --identifier"
-            )
-    with _copying(nlp, output, LINKED_BY, sources) as partial:
+    sources = [*terminologies.values(), *train]
+    with _copying(pipeline, output, LINKED_BY, sources) as (nlp, partial):
+        if FACTORY in nlp.pipe_factories.values():
+            raise BiomedError(f"{pipeline}: has a {FACTORY}; give the pipeline without it")
+        _check_labels(nlp, labels)
+        linker = cast(BiomedLinker, nlp.add_pipe(FACTORY, config=settings))
+        if not beside:
+            for name, path in paths.items():
+                linker.add_terminology(name, path)
+        linker.open()
+        if train:
+            linker.initialize(lambda: (one for path in train for one in Corpus_v1(path)(nlp)))
+            if not linker.is_trained:
+                raise BiomedError(
+                    f"{', '.join(map(str, train))}: no entity of {', '.join(labels)} has an "
+                    "identifier; `python -m spacy biomed convert` keeps those of --identifier"
+                )
         linker.to_disk(partial / FACTORY)
         nlp.config.to_disk(partial / "config.cfg")
         srsly.write_json(partial / "meta.json", nlp.meta)

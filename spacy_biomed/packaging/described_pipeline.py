@@ -21,7 +21,7 @@ from ..corpora.corpus_catalogue import find_corpus
 from ..encoders.encoder_catalogue import find_encoder
 from ..errors import BiomedError, quote
 from ..evaluation.tasks import Head, find_heads, read_scores
-from ..files.output_places import MARKER, check_replaceable
+from ..files.output_places import MARKER
 from ..formats.spacy_docs import read_docs
 from ..pipeline.checksums import TRAINABLE, replacing_pipeline
 from ..pipeline.ner import FACTORY as NER
@@ -68,10 +68,8 @@ def write_described_pipeline(
         BiomedError: if the pipeline, the corpus or the metrics are missing or damaged, if the name
             or the version is not valid for a package, or if the output cannot be written.
     """
-    _check_package(name, pipeline_version)
     others = other_metrics or {}
     sources = [pipeline, corpus, metrics, *others.values(), *robustness]
-    check_replaceable(output, MADE_BY, sources)
     if not (pipeline / "meta.json").is_file():
         raise BiomedError(f"{pipeline}: no pipeline there; `python -m spacy train` makes one")
     description = read_description(corpus)
@@ -88,7 +86,7 @@ def write_described_pipeline(
     config = read_pipeline_config(pipeline / "config.cfg")
     heads = find_heads(config)
     scores, *other_scores = (read_scores(path, heads) for path in (metrics, *others.values()))
-    name = name or description["name"]
+    name = description["name"] if name is None else name
     _check_package(name, pipeline_version)
     meta |= {
         "name": name,
@@ -141,9 +139,9 @@ def _read_confidences(pipeline: Path, config: Config) -> dict[str, dict[str, Any
     return found
 
 
-def _check_package(name: str | None, version: str) -> None:
+def _check_package(name: str, version: str) -> None:
     """Check the name and the version, which become names of folders and files in the package."""
-    if name is not None and not re.fullmatch(r"[A-Za-z0-9]\w{0,79}", name, re.ASCII):
+    if not re.fullmatch(r"[A-Za-z0-9]\w{0,79}", name, re.ASCII):
         raise BiomedError(f"--name {name!r:.80}: use up to 80 letters, digits and underscores")
     try:
         Version(version)
@@ -187,8 +185,7 @@ def _describe_origin(
     if Path(encoder_name).is_absolute():  # where it is on this machine is nobody's business
         encoder_name = Path(encoder_name).name
     earlier = _read_earlier(config)
-    corpora = description.get("corpora") or [description]
-    sources = [_describe_corpus(corpus) for corpus in corpora]
+    sources = list(map(_describe_corpus, description.get("corpora") or [description]))
     if encoder is None:
         sources.append({"name": f"encoder: {Path(encoder_name).name}"})
     else:
@@ -221,14 +218,15 @@ def _join_licences(sources: list[dict[str, str]]) -> list[str]:
     """A line for the corpora and one for the encoders, each with every licence once."""
     encoders = [one for one in sources if one["name"].startswith("encoder: ")]
     corpora = [one for one in sources if one not in encoders]
-    lines = []
-    for kind, named in (
-        ("corpora" if len(corpora) > 1 else "corpus", corpora),
-        ("encoder", [one for one in encoders if "license" in one]),
-    ):
-        if stated := dict.fromkeys(one.get("license") or "not stated" for one in named):
-            lines.append(f"{kind}: {', '.join(stated)}")
-    return lines
+    kinds = {
+        "corpora" if len(corpora) > 1 else "corpus": corpora,
+        "encoder": [one for one in encoders if "license" in one],
+    }
+    return [
+        f"{kind}: {', '.join(dict.fromkeys(one.get('license') or 'not stated' for one in named))}"
+        for kind, named in kinds.items()
+        if named
+    ]
 
 
 def _read_earlier(config: Config) -> dict[str, Any]:
@@ -255,16 +253,14 @@ def _describe_corpus(description: dict[str, Any]) -> dict[str, str]:
 
 
 def _list_requirements(config: Config) -> list[str]:
-    """List the packages that the wheel installs.
+    """List what the wheel installs: spacy-biomed, and what `spacy package` finds in the config.
 
-    They are spacy-biomed, from this version up to the next that may be incompatible, and the
-    packages that `spacy package` finds in the config, such as spacy-transformers. Only a pipeline
-    with an encoder in PyTorch needs the extra `train`.
+    spacy-biomed is from this version up to the next that may be incompatible.
     """
     current = version("spacy-biomed")
     major, minor, *_ = current.split(".")
     factories = {component["factory"] for component in config["components"].values()}
-    extra = "[train]" if "biomed_transformer" in factories else ""
+    extra = "[train]" if "biomed_transformer" in factories else ""  # which PyTorch is in
     requirements = [f"spacy-biomed{extra}>={current},<{major}.{int(minor) + 1}"]
     with suppress(RegistryError):  # of the user's code, which only `spacy package --code` imports
         requirements += sorted(get_third_party_dependencies(config, exclude=["spacy-biomed"]))

@@ -60,7 +60,8 @@ def prepare_shipment(pipeline: str, wheel: Path | None = None) -> Shipment:
     directory = _find_directory(pipeline)
     files = {name: directory / name for name in list_files(directory)}
     check_checksums(directory)
-    meta = read_fields(directory / "meta.json", ("lang", "name", "version"), "spacy biomed card")
+    needed = ("lang", "name", "version")
+    meta: Mapping[str, Any] = read_fields(directory / "meta.json", needed, "spacy biomed card")
     package, version = f"{meta['lang']}_{meta['name']}", str(meta["version"])
     if not (_read_licence(directory / "README.md") and meta.get("license")):
         raise BiomedError(
@@ -71,7 +72,12 @@ def prepare_shipment(pipeline: str, wheel: Path | None = None) -> Shipment:
         if not wheel.name.startswith(f"{package}-{version}-"):
             raise BiomedError(f"{wheel}: not a wheel of {package} {version}, which is {directory}")
         files[wheel.name] = wheel
-    return Shipment(f"{package} {version}", files, list(_find_unclear(meta)))
+    unclear = []
+    for source in meta.get("sources") or ():
+        licence = source.get("license") or "not stated"
+        if not _FREE.match(licence) or _BOUND.search(licence):
+            unclear.append(f"{source['name']}: {licence}")
+    return Shipment(f"{package} {version}", files, unclear)
 
 
 def push_pipeline(shipment: Shipment, repo_id: str, *, private: bool = False) -> str:
@@ -189,13 +195,6 @@ def _read_licence(card: Path) -> str | None:
         return ModelCard.load(card).data.license
     except (OSError, ValueError):  # not there, or no YAML
         return None
-
-
-def _find_unclear(meta: Mapping[str, Any]) -> Iterator[str]:
-    for source in meta.get("sources") or ():
-        licence = source.get("license") or "not stated"
-        if not _FREE.match(licence) or _BOUND.search(licence):
-            yield f"{source['name']}: {licence}"
 
 
 @contextmanager

@@ -38,12 +38,7 @@ LETTER, SCALE, BAR, LONGEST = 8, 400, 13, 40
 
 
 class Card(NamedTuple):
-    """A model card.
-
-    Attributes:
-        text: Markdown with the front matter of the Hugging Face Hub.
-        diagrams: SVG by the name of the file, which the text names.
-    """
+    """A model card in Markdown, and the diagrams that it names, in SVG by the file's name."""
 
     text: str
     diagrams: dict[str, str]
@@ -78,22 +73,28 @@ def create_card(
     environment.filters.update(cell=_format_cell, percent=_format_percent, exp=math.exp)
     diagrams: dict[str, str] = {}
 
-    def name_diagram(kind: str, drawn: str) -> str:
+    def draw(kind: str, template: str, **values: object) -> str:
         name = f"{kind}-{1 + sum(one.startswith(f'{kind}-') for one in diagrams)}.svg"
-        diagrams[name] = drawn
+        diagrams[name] = environment.get_template(template).render(values)
         return name
 
-    def draw_reliability(bins: Reliability) -> str:
-        return name_diagram("reliability", _draw_reliability(environment, bins))
+    def draw_reliability(bins: Sequence[Mapping[str, float]]) -> str:
+        return draw(
+            "reliability",
+            DIAGRAM,
+            bins=bins,
+            x=lambda share: round(50 + 275 * share, 1),
+            y=lambda share: round(290 - 275 * share, 1),
+        )
 
     def draw_labels(rows: Bars) -> str:
         series = ["F1", "F1 of mentions not seen in training"]
-        return name_diagram("labels", _draw_bars(environment, "F1 by label", series, rows))
+        return draw("labels", BARS, **_place_bars("F1 by label", series, rows))
 
     def draw_robustness(test: Mapping[str, Any]) -> str:
         rows = [(row["change"], [row["f1"]]) for row in test["rows"]]
         title = f"F1 on {test['corpus']}, each text changed in one way"
-        return name_diagram("robustness", _draw_bars(environment, title, ["F1"], rows))
+        return draw("robustness", BARS, **_place_bars(title, ["F1"], rows))
 
     text = environment.get_template(TEMPLATE).render(
         front_matter=_create_front_matter(meta, heads, others or {}),
@@ -107,7 +108,7 @@ def create_card(
         robustness=robustness,
         of_pairs=of_pairs,
         confidences=confidences or {},
-        reliability_rows=_reliability_rows,
+        list_bins=_list_bins,
         draw_reliability=draw_reliability,
         draw_labels=draw_labels,
         draw_robustness=draw_robustness,
@@ -123,55 +124,37 @@ def _format_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _reliability_rows(bins: Reliability) -> Iterator[list[str]]:
-    for place, (count, confidence, correct) in enumerate(bins.to_rows()):
-        if count:
-            yield [
-                f"{place / BINS:.1f} to {(place + 1) / BINS:.1f}",
-                f"{count:,}",
-                _format_percent(confidence / count),
-                _format_percent(correct / count),
-            ]
-
-
-def _draw_reliability(environment: Environment, bins: Reliability) -> str:
-    """Draw the share of correct entities in each bin, with the diagonal of perfect reliability."""
-    drawn = [
+def _list_bins(bins: Reliability) -> list[dict[str, float]]:
+    """The bins with entities: their borders, count, mean confidence, and share of correct ones."""
+    return [
         {
             "start": place / BINS,
             "end": (place + 1) / BINS,
+            "entities": count,
             "confidence": confidence / count,
             "correct": correct / count,
-            "tooltip": f"{count:,} entities: {correct / count:.1%} correct",
         }
         for place, (count, confidence, correct) in enumerate(bins.to_rows())
         if count
     ]
-    return environment.get_template(DIAGRAM).render(
-        title=f"Reliability of the confidence of {bins.count.sum():,} entities",
-        bins=drawn,
-        x=lambda share: round(50 + 275 * share, 1),
-        y=lambda share: round(290 - 275 * share, 1),
-    )
 
 
-def _draw_bars(environment: Environment, title: str, series: Sequence[str], rows: Bars) -> str:
-    """Draw a bar for each score, from 0 to 1, those of a row below each other.
+def _place_bars(title: str, series: Sequence[str], rows: Bars) -> dict[str, object]:
+    """What draws a bar for each score, from 0 to 1, those of a row below each other.
 
     `series` are what the scores of a row are, in their order; those without a score are left out.
     """
     shown = [name for place, name in enumerate(series) if any(len(r) > place for _, r in rows)]
-    left = 16 + LETTER * min(max(len(label) for label, _ in rows), LONGEST)
-    return environment.get_template(BARS).render(
-        title=title,
-        series=shown,
-        rows=rows,
-        left=left,
-        bar=BAR,
-        scale=SCALE,
-        longest=LONGEST,
-        row_height=BAR * len(shown) + 8,
-    )
+    return {
+        "title": title,
+        "series": shown,
+        "rows": rows,
+        "left": 16 + LETTER * min(max(len(label) for label, _ in rows), LONGEST),
+        "bar": BAR,
+        "scale": SCALE,
+        "longest": LONGEST,
+        "row_height": BAR * len(shown) + 8,
+    }
 
 
 def _format_percent(score: float | None) -> str:

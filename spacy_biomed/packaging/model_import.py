@@ -10,7 +10,6 @@ import numpy as np
 import spacy
 from spacy.language import Language
 from spacy.training import Example
-from spacy.util import get_lang_class
 
 from ..encoders.published_classifier import Layer, PublishedClassifier, load_classifier
 from ..errors import BiomedError, quote
@@ -31,12 +30,9 @@ _OUTSIDE = "O"
 
 
 class Tagging(NamedTuple):
-    """The classes of a token classifier as tags of entities.
+    """The classes of a token classifier as tags, each with the column of its score.
 
-    Attributes:
-        scheme: of the tags; "bio" also for tags without parts.
-        labels: of the entities, in the order of their first tags.
-        columns: for each of our tags the column of its score.
+    The labels are in the order of their first tags. Tags without parts have the scheme "bio".
     """
 
     scheme: Scheme
@@ -72,13 +68,22 @@ def import_model(
         BiomedError: if the model cannot be imported (`encoders.published_classifier`), or if a
             token classifier's classes are not tags of entities.
     """
-    _check_language(language)
+    config = {"nlp": {"tokenizer": {"@tokenizers": "spacy_biomed.Tokenizer.v1"}}}
+    try:
+        nlp = spacy.blank(language, config=config)
+    except ImportError as error:
+        raise BiomedError(
+            f"spaCy has no language {quote(language)}: use a code such as en or es"
+        ) from error
     classifier = load_classifier(name, revision)
-    names = _name_classes(name, classifier.classes, classes)
+    known = classifier.classes
+    names = known if classes is None else list(classes)
+    if len(names) != len(known) or len(set(names)) < len(names):
+        raise BiomedError(
+            f"{name}: it has {len(known)} classes ({_list(known)}): give each a name of its own in "
+            "their order, such as --classes O,B-DRUG,I-DRUG"
+        )
     tagging = read_tags(name, names) if classifier.hidden is None else None
-    nlp = spacy.blank(
-        language, config={"nlp": {"tokenizer": {"@tokenizers": "spacy_biomed.Tokenizer.v1"}}}
-    )
     source = {"name": name, "revision": classifier.revision}
     encoder = cast("SharedEncoder", nlp.add_pipe("biomed_transformer", config={"model": source}))
     encoder.model.shims[0].set_encoder(classifier.tokenizer, classifier.encoder)
@@ -103,7 +108,9 @@ def read_tags(name: str, classes: Sequence[str]) -> Tagging:
     has_parts = all(_TAG.fullmatch(written) for written in classes if written != _OUTSIDE)
     columns: dict[str, int] = {}
     for column, written in enumerate(classes):
-        tag = _normalise(written, has_parts)
+        tag = written
+        if written != _OUTSIDE:  # a label without parts is inside of an entity
+            tag = f"{_PARTS[written[0]]}-{written[2:]}" if has_parts else f"I-{written}"
         if tag in columns:
             raise BiomedError(
                 f"{name}: its classes {quote(classes[columns[tag]])} and {quote(written)} are the "
@@ -115,35 +122,6 @@ def read_tags(name: str, classes: Sequence[str]) -> Tagging:
     return Tagging("bio" if is_bio else "biluo", list(labels), columns)
 
 
-def _normalise(written: str, has_parts: bool) -> str:
-    """The name of a tag in our schemes; a label without parts is inside of an entity."""
-    if written == _OUTSIDE:
-        return written
-    return f"{_PARTS[written[0]]}-{written[2:]}" if has_parts else f"I-{written}"
-
-
-def _check_language(language: str) -> None:
-    try:
-        get_lang_class(language)
-    except ImportError as error:
-        raise BiomedError(
-            f"spaCy has no language {quote(language)}: use a code such as en or es"
-        ) from error
-
-
-def _name_classes(name: str, known: list[str], given: Sequence[str] | None) -> list[str]:
-    if given is None:
-        return known
-    if len(given) != len(known):
-        raise BiomedError(
-            f"{name}: it has {len(known)} classes ({_list(known)}), and the names given for them "
-            f"are {len(given)}"
-        )
-    if len(set(given)) < len(given):
-        raise BiomedError(f"{name}: two of the names given for its classes are the same")
-    return list(given)
-
-
 def _list(classes: Sequence[str]) -> str:
     shown = ", ".join(map(quote, classes[:5]))
     return f"{shown}, ..." if len(classes) > 5 else shown
@@ -153,12 +131,13 @@ def _add_ner(nlp: Language, classifier: PublishedClassifier, tagging: Tagging) -
     config = {"scheme": tagging.scheme, "decoding": "argmax"}
     head = cast("BiomedNER", nlp.add_pipe("biomed_ner", config=config))
     _initialize(nlp, tagging.labels)
-    columns = [tagging.columns.get(tag) for tag in head.classes()]
-    found = [column for column in columns if column is not None]
-    is_found = np.array([column is not None for column in columns])
-    W = np.zeros((len(columns), classifier.output.W.shape[1]), dtype="float32")
-    b = np.full(len(columns), ABSENT, dtype="float32")
-    W[is_found], b[is_found] = classifier.output.W[found], classifier.output.b[found]
+    tags = head.classes()
+    W = np.zeros((len(tags), classifier.output.W.shape[1]), dtype="float32")
+    b = np.full(len(tags), ABSENT, dtype="float32")
+    for row, tag in enumerate(tags):
+        if tag in tagging.columns:
+            column = tagging.columns[tag]
+            W[row], b[row] = classifier.output.W[column], classifier.output.b[column]
     _set_layer(head, "output", Layer(W, b))
 
 

@@ -395,7 +395,7 @@ def test_a_compressed_pipeline_is_not_compressed_again(pipeline, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("no.spacy", "no.spacy: no such file; give a .spacy file to score the pipeline on"),
+        ("no.spacy", "no.spacy: no such file; "),
         ("cut.spacy", "cut.spacy: not a readable .spacy file"),
         ("none.spacy", "none.spacy: no documents there"),
     ],

@@ -213,11 +213,8 @@ def test_the_command_writes_a_pipeline(save_classifier, tmp_path):
     ("options", "message"),
     [
         ([], "none of its classes is O, outside of entities"),
-        (
-            ["--classes", "O,B-X"],
-            "it has 3 classes ('LABEL_0', 'LABEL_1', 'LABEL_2'), and the names",
-        ),
-        (["--classes", "O,B-X,B-X"], "two of the names given for its classes are the same"),
+        (["--classes", "O,B-X"], "3 classes ('LABEL_0', 'LABEL_1', 'LABEL_2'): give each a name"),
+        (["--classes", "O,B-X,B-X"], "give each a name of its own in their order"),
         (["--classes", "O,S-X,U-X"], "are the same tag"),
         (["--language", "xx-zz"], "spaCy has no language"),
     ],

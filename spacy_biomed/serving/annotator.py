@@ -17,17 +17,11 @@ from .batching import Answer, Failed, Job
 
 
 class Annotator:
-    """Annotates batches with a pipeline, in one thread.
+    """Annotates batches with a pipeline, which from now on belongs to it, in one thread.
 
     A `biomed_deidentify` of the pipeline is disabled and only runs for requests that want it; a
-    pipeline without one gets one, as with `spacy biomed deidentify`.
-
-    Args:
-        nlp: the pipeline, which from now on belongs to this object.
-
-    Attributes:
-        no_deidentification: why texts cannot be de-identified; "" if they can.
-        needs_id: whether surrogates depend on the identifier of a document.
+    pipeline without one gets one, as with `spacy biomed deidentify`. `no_deidentification` says why
+    texts cannot be de-identified, and `needs_id` whether surrogates depend on a document's id.
     """
 
     def __init__(self, nlp: Language, max_seconds: float = DEFAULT_SECONDS):

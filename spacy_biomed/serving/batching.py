@@ -72,11 +72,7 @@ Answer = bytes | Failed
 
 
 class Job(NamedTuple):
-    """A document of a request: its identifier, which is given back, and its text.
-
-    Attributes:
-        write: makes the answer from the identifier and the annotated document, in the thread.
-    """
+    """A document of a request; `write` makes its answer from its identifier and annotation."""
 
     id: str
     text: str
@@ -93,22 +89,17 @@ class BatchFailed(Exception):
 
 @dataclass(eq=False)
 class _Request:
-    """A request in the queue.
-
-    Attributes:
-        done: gets the answers. A failure is a result too: asyncio would log an exception that
-            nobody takes.
-        waiting: places in `jobs` of those that no batch has taken.
-        answers: by place.
-    """
+    """A request in the queue: `waiting` has the places of the jobs that no batch has taken."""
 
     jobs: Sequence[Job]
+    # A failure is a result too: asyncio would log an exception that nobody takes.
     done: asyncio.Future[list[Answer] | BatchFailed]
     waiting: deque[int]
     answers: dict[int, Answer] = field(default_factory=dict)
 
 
-_Batch = list[tuple[_Request, int]]
+# A document: its request, and its place there.
+_Place = tuple[_Request, int]
 # A batch with less text than this says nothing of the speed.
 _FEWEST_CHARACTERS = 1_000
 # Characters in a second before any is measured. The first batch may have to wait for an engine.
@@ -129,7 +120,7 @@ class Batcher:
         # All with documents that wait, and the number of these.
         self._requests: deque[_Request] = deque()
         self.waiting = 0
-        self._handed: SimpleQueue[tuple[asyncio.AbstractEventLoop, _Batch] | None] = SimpleQueue()
+        self._handed = SimpleQueue[tuple[asyncio.AbstractEventLoop, list[_Place]] | None]()
         self._busy_since: float | None = None
         # Characters in a second of the last batch.
         self._speed: float = _FIRST_SPEED
@@ -154,34 +145,30 @@ class Batcher:
             return []
         if self.waiting + len(jobs) > self._limits.max_waiting:
             raise Overloaded
+        done: asyncio.Future[list[Answer] | BatchFailed]
         done = asyncio.get_running_loop().create_future()
         request = _Request(jobs, done, deque(range(len(jobs))))
         self._requests.append(request)
         self.waiting += len(jobs)
         self._gather()
         try:
-            await self._wait(request)
-            answers = request.done.result()
+            max_wait = min(self._limits.max_wait, self._limits.timeout)
+            await asyncio.wait([done], timeout=max_wait)
+            if len(request.waiting) == len(jobs):
+                raise Overloaded
+            await asyncio.wait([done], timeout=self._limits.timeout - max_wait)
+            if not done.done():
+                raise TookTooLong
+            answers = done.result()
             if isinstance(answers, BatchFailed):
                 raise answers
             return answers
         finally:
-            request.done.cancel()
+            done.cancel()
             if request.waiting:
                 self._requests.remove(request)
                 self.waiting -= len(request.waiting)
                 request.waiting.clear()
-
-    async def _wait(self, request: _Request) -> None:
-        """Wait until a request is done; raise if it is not begun, or not done, in time."""
-        limits = self._limits
-        max_wait = min(limits.max_wait, limits.timeout)
-        await asyncio.wait([request.done], timeout=max_wait)
-        if len(request.waiting) == len(request.jobs):
-            raise Overloaded
-        await asyncio.wait([request.done], timeout=limits.timeout - max_wait)
-        if not request.done.done():
-            raise TookTooLong
 
     async def close(self, timeout: float) -> bool:
         """End the thread after its batch; wait so many seconds, and return whether it has ended."""
@@ -212,8 +199,8 @@ class Batcher:
         self._busy_since = time.monotonic()
         self._handed.put((asyncio.get_running_loop(), self._take()))
 
-    def _take(self) -> _Batch:
-        batch: _Batch = []
+    def _take(self) -> list[_Place]:
+        batch: list[_Place] = []
         characters = 0
         most = min(self._limits.batch_characters, self._speed * self._limits.batch_time)
         while self._requests and len(batch) < self._limits.batch_documents:
@@ -228,38 +215,34 @@ class Batcher:
         self.waiting -= len(batch)
         return batch
 
-    def _measure(self, batch: _Batch) -> None:
-        """Note the speed of a batch that has just ended."""
-        characters = sum(len(request.jobs[place].text) for request, place in batch)
-        if characters > _FEWEST_CHARACTERS:  # of little text, the time is that of other things
-            self._speed = characters / max(self.busy_time, 1e-3)
-
     def _run(self) -> None:
         """Annotate batches; in the thread."""
         while (handed := self._handed.get()) is not None:
             loop, batch = handed
-            answers: list[Answer] | BatchFailed
+            answered: list[tuple[_Place, Answer | BatchFailed]]
+            jobs = [request.jobs[place] for request, place in batch]
             try:
-                answers = self._annotate([request.jobs[place] for request, place in batch])
-                if len(answers) != len(batch):
-                    raise ValueError("a batch has another number of answers than of documents")
+                answered = list(zip(batch, self._annotate(jobs), strict=True))
             except BaseException as error:  # whatever it is, the requests must get an answer
-                answers = BatchFailed(explain_failure(error))
+                failure = BatchFailed(explain_failure(error))
+                answered = [(one, failure) for one in batch]
             with suppress(RuntimeError):  # the loop is closed, and nobody waits
-                loop.call_soon_threadsafe(self._finish, batch, answers)
-            del handed, batch, answers  # the texts, while it waits for the next batch
+                loop.call_soon_threadsafe(self._finish, answered)
+            del handed, batch, jobs, answered  # the texts, while it waits for the next batch
 
-    def _finish(self, batch: _Batch, answers: list[Answer] | BatchFailed) -> None:
+    def _finish(self, answered: list[tuple[_Place, Answer | BatchFailed]]) -> None:
         """Give the answers of a batch to its requests, and begin the next one."""
-        self._measure(batch)
+        characters = sum(len(request.jobs[place].text) for (request, place), _ in answered)
+        if characters > _FEWEST_CHARACTERS:  # of little text, the time is that of other things
+            self._speed = characters / max(self.busy_time, 1e-3)
         self._busy_since = None
-        for number, (request, place) in enumerate(batch):
+        for (request, place), answer in answered:
             if request.done.done():  # it was given up, or an earlier document failed
                 continue
-            if isinstance(answers, BatchFailed):
-                request.done.set_result(answers)
+            if isinstance(answer, BatchFailed):
+                request.done.set_result(answer)
                 continue
-            request.answers[place] = answers[number]
+            request.answers[place] = answer
             if len(request.answers) == len(request.jobs):
                 request.done.set_result([request.answers[n] for n in range(len(request.jobs))])
         self._begin()

@@ -7,9 +7,11 @@ import hmac
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
@@ -45,30 +47,13 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _GONE = 499
 
 
-class Refused(Exception):
-    """A request that is answered by a line, with a status of 4xx and other headers."""
-
-    def __init__(self, status: int, line: str, headers: dict[str, str] | None = None):
-        super().__init__(line)
-        self.status, self.line, self.headers = status, line, headers or {}
-
-
-class _Gone(Exception):
-    """The client has closed the connection."""
-
-
 class Guard:
     """An ASGI application around another one.
 
     It refuses requests for other hosts, from pages of other sites, without the token, or that are
     too large or too slow. It reads bodies, and cancels the work for clients that have gone. Where
-    the application fails, it answers with one line of JSON. It logs method, path and status, and
-    nothing that a client has written.
-
-    Args:
-        paths: paths of the application; others are not logged.
-        hosts: names that the header `Host` may have; None for any.
-        token: that a POST needs; None for none.
+    the application fails, it answers with one line of JSON. It logs method, path (of `paths`) and
+    status, and nothing that a client has written.
     """
 
     def __init__(
@@ -94,14 +79,14 @@ class Guard:
         started = time.monotonic()
         try:
             await self._handle(exchange)
-        except _Gone:
+        except ClientDisconnect:
             exchange.status = _GONE
-        except Refused as refusal:
+        except HTTPException as refusal:
             # With `Expect`, the client waits before it sends the body.
-            if refusal.status != 408 and "expect" not in exchange.headers:
-                with suppress(asyncio.TimeoutError, _Gone):
+            if refusal.status_code != 408 and "expect" not in exchange.headers:
+                with suppress(asyncio.TimeoutError, ClientDisconnect):
                     await asyncio.wait_for(_drain(exchange), self._limits.timeout)
-            await exchange.answer(refusal.status, refusal.line, refusal.headers)
+            await exchange.answer(refusal.status_code, refusal.detail, refusal.headers)
         except Exception as error:
             logger.error("failed: %s", explain_failure(error))
             await exchange.answer(500, "the server failed; its log says where")
@@ -114,35 +99,37 @@ class Guard:
         try:
             body = await asyncio.wait_for(self._read(exchange), self._limits.timeout)
         except asyncio.TimeoutError:
-            raise Refused(408, f"the body did not arrive in {self._limits.timeout:g} s") from None
+            line = f"the body did not arrive in {self._limits.timeout:g} s"
+            raise HTTPException(408, line) from None
         await exchange.run(self._app, body)
 
     def _check(self, exchange: _Exchange) -> None:
         headers = exchange.headers
         if self._hosts is not None and _host_name(headers.get("host", "")) not in self._hosts:
             # A page of another site can only get here by a name of its own for this address.
-            raise Refused(421, "the header Host names another server; see --allow-host")
+            raise HTTPException(421, "the header Host names another server; see --allow-host")
         if exchange.scope["method"] != "POST":
             return
         if headers.get("sec-fetch-site", "") not in _OWN_SITE:
-            raise Refused(403, "pages of other sites may not ask")
+            raise HTTPException(403, "pages of other sites may not ask")
         if self._token is not None:
             scheme, _, given = headers.get("authorization", "").partition(" ")
             if scheme.lower() != "bearer" or not hmac.compare_digest(
                 given.strip().encode(), self._token.encode()
             ):
                 how = {"www-authenticate": "Bearer"}
-                raise Refused(401, "send the header Authorization: Bearer TOKEN", how)
+                raise HTTPException(401, "send the header Authorization: Bearer TOKEN", how)
 
     async def _read(self, exchange: _Exchange) -> bytes:
         """Read the body, and hold the bytes until the request is answered."""
         limit = self._limits.max_body
-        too_large = Refused(413, f"the body is larger than {limit:,} bytes; send less at a time")
+        line = f"the body is larger than {limit:,} bytes; send less at a time"
+        too_large = HTTPException(413, line)
         length = exchange.headers.get("content-length", "")
         if length.isdecimal() and int(length[:20]) > limit:
             raise too_large
         body = bytearray()
-        async for chunk in exchange.chunks():
+        async for chunk in exchange.chunks:
             if len(body) + len(chunk) > limit:
                 raise too_large
             if self._held + len(chunk) > self._limits.max_held:
@@ -162,30 +149,17 @@ class Guard:
 
 
 class _Exchange:
-    """A request and its answer.
+    """A request and its answer, whose status is 0 before it.
 
-    Attributes:
-        status: of the answer; 0 before it.
-        held: bytes of the body that are in memory.
+    `chunks` gives what is left of the body, of which `held` bytes are in memory.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send):
         self.scope, self._receive, self._send = scope, receive, send
-        self.headers = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
+        request = Request(scope, receive)
+        self.headers, self.chunks = request.headers, request.stream()
         self.status, self.held = 0, 0
-        self._has_body = True
         self._is_answered = False
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield what is left of the body."""
-        while self._has_body:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise _Gone
-            self._has_body = message.get("more_body", False)
-            yield message.get("body", b"")
 
     async def run(self, app: Application, body: bytes) -> None:
         """Run the application on the body, and cancel it if the client closes the connection."""
@@ -201,7 +175,7 @@ class _Exchange:
             if not work.done() and self._is_answered:
                 await work  # the server tells of the end of the answer in the same way
             if not work.done():
-                raise _Gone
+                raise ClientDisconnect
             work.result()
         finally:
             for task in (work, gone):
@@ -218,7 +192,9 @@ class _Exchange:
             self._is_answered = not message.get("more_body", False)
         await self._send(message)
 
-    async def answer(self, status: int, line: str, headers: dict[str, str] | None = None) -> None:
+    async def answer(
+        self, status: int, line: str, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Answer by a line, unless an answer has begun."""
         if not self.status:
             response = JSONResponse({"error": line}, status, headers)
@@ -227,15 +203,16 @@ class _Exchange:
 
 async def _drain(exchange: _Exchange) -> None:
     left = _DRAINED
-    async for chunk in exchange.chunks():
+    async for chunk in exchange.chunks:
         left -= len(chunk)
         if left < 0:
             return
 
 
-def overloaded() -> Refused:
+def overloaded() -> HTTPException:
     """The refusal of a request for which there is no room."""
-    return Refused(429, "too many requests are waiting; send it again later", {"retry-after": "1"})
+    line = "too many requests are waiting; send it again later"
+    return HTTPException(429, line, {"retry-after": "1"})
 
 
 def _host_name(host: str) -> str:

@@ -6,8 +6,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, mod
 
 from ..errors import quote
 
-LONGEST_ID = 1_000
-
 
 def _refuse_surrogates(text: str) -> str:
     # JSON can have them as escapes; neither spaCy nor UTF-8 can.
@@ -42,7 +40,7 @@ class DocumentToRead(_Request):
         examples=["Aspirin reduced the risk of colorectal cancer."],
     )
     id: Text | None = Field(
-        None, max_length=LONGEST_ID, description="Identifier, which the answer repeats."
+        None, max_length=1_000, description="Identifier, which the answer repeats."
     )
 
 

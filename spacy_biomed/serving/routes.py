@@ -84,7 +84,7 @@ def create_guarded_app(
     annotator = Annotator(nlp, limits.timeout)
     form = write_form(
         nlp,
-        limits.max_characters,
+        max_characters=limits.max_characters,
         has_token=token is not None,
         can_deidentify=not annotator.no_deidentification,
         needs_id=annotator.needs_id,
@@ -162,8 +162,7 @@ class _Requests:
         try:
             return await self._batcher.annotate(jobs)
         except Overloaded:
-            refusal = overloaded()
-            raise HTTPException(refusal.status, refusal.line, refusal.headers) from None
+            raise overloaded() from None
         except TookTooLong:
             raise HTTPException(
                 504, f"not finished within {self._limits.timeout:g} s; send less at a time"
@@ -210,14 +209,8 @@ def find_example(lang: str) -> str:
         return ""
 
 
-def write_form(
-    nlp: Language, max_characters: int, *, has_token: bool, can_deidentify: bool, needs_id: bool
-) -> str:
-    """The page. The pipeline's labels get the colours in alphabetical order.
-
-    Args:
-        needs_id: whether surrogates depend on the identifier of a document.
-    """
+def write_form(nlp: Language, **settings: object) -> str:
+    """The page, with the settings of its template. Colours of labels are in alphabetical order."""
     environment = Environment(
         loader=FileSystemLoader(PAGE_FILES),
         autoescape=True,
@@ -231,10 +224,7 @@ def write_form(
         lang=nlp.lang,
         example=find_example(nlp.lang or ""),
         labels=sorted({label for own in nlp.pipe_labels.values() for label in own}),
-        max_characters=max_characters,
-        has_token=has_token,
-        can_deidentify=can_deidentify,
-        needs_id=needs_id,
+        **settings,
     )
 
 
@@ -256,10 +246,8 @@ def _add_health(app: FastAPI, batcher: Batcher, limits: ServerLimits) -> None:
     @app.get("/health", response_model=Health, responses={503: {"model": Health}})
     async def health() -> Response:
         """Whether the pipeline works: 503 if a batch takes longer than a request may."""
-        is_stuck = batcher.busy_time > limits.timeout
-        status = "stuck" if is_stuck else "ok"
-        content = {"status": status, "waiting": batcher.waiting}
-        return JSONResponse(content, 503 if is_stuck else 200)
+        status, code = ("stuck", 503) if batcher.busy_time > limits.timeout else ("ok", 200)
+        return JSONResponse({"status": status, "waiting": batcher.waiting}, code)
 
 
 def _add_error_lines(app: FastAPI) -> None:
@@ -287,7 +275,7 @@ def _explain(error: RequestValidationError) -> str:
     """The first error of a body: where and what, without the value."""
     first = error.errors()[0]
     if first["type"] == "json_invalid":
-        return escape(f"not JSON at character {first['loc'][-1]}", _LONGEST_LINE)
+        return f"not JSON at character {first['loc'][-1]}"
     if first["type"] in ("model_attributes_type", "missing") and len(first["loc"]) == 1:
         return "send a JSON object, with the header Content-Type: application/json"
     where = ".".join(map(str, first["loc"][1:])) or "the body"

@@ -16,8 +16,8 @@ TEXT = f"Ochoa took aspirin & {SCRIPT}\naspirin < 3"
 
 
 def read_form(nlp, **settings) -> str:
-    own = {"has_token": False, "can_deidentify": True, "needs_id": False}
-    return write_form(nlp, 1000, **{**own, **settings})
+    own = {"max_characters": 1000, "has_token": False, "can_deidentify": True, "needs_id": False}
+    return write_form(nlp, **{**own, **settings})
 
 
 def test_the_page_names_its_own_files_alone(ask):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass, field
+from typing import Literal
 
 from spacy.tokens import Doc
 
@@ -15,10 +16,6 @@ _WORD = re.compile(r"[^\W_]+")
 _SHORTEST_WORD = 3
 # Words that do not identify anybody, and that a surrogate may share with a mention.
 _GENERIC = ("address_words", "generic_words", "particles")
-
-
-def _is_never_drawn(replacement: Replacement) -> bool:
-    return False
 
 
 @dataclass(slots=True)
@@ -58,7 +55,7 @@ def measure_leakage(
     is_identifying: Callable[[str], bool] = lambda label: True,
     *,
     spans_key: str | None = None,
-    is_drawn: Callable[[Replacement], bool] = _is_never_drawn,
+    is_drawn: Callable[[Replacement], bool] = lambda replacement: False,
 ) -> LeakageReport:
     """Count the gold mentions that are left, at least in part, in the de-identified texts.
 
@@ -82,25 +79,17 @@ def measure_leakage(
     for number, (gold, predicted) in enumerate(pairs, start=1):
         deidentified = predicted._.deidentified
         _check_pair(number, gold, predicted, spans_key)
-        text, is_leaking = gold.text, False
+        is_leaking = False
         spans = gold.ents if spans_key is None else gold.spans[spans_key]
         for start, end, label in {*map(locate_span, spans), *get_unaligned(gold)}:
             if not is_identifying(label):
                 continue
             counts = report.labels.setdefault(label, Leakage())
             counts.mentions += 1
-            # Found, with its label, and it stays on purpose.
-            if any(
-                item.start <= start and end <= item.end and item.label == label
-                for item in deidentified.replacements
-                if item.text == text[item.start : item.end] and not is_drawn(item)
-            ):
-                counts.kept += 1
-            elif _leaks(deidentified, text, start, end, is_drawn):
-                counts.leaked += 1
-                is_leaking = True
-            elif _leaks(deidentified, text, start, end, _is_never_drawn):
-                counts.by_chance += 1
+            fate = _judge(deidentified, gold.text, (start, end, label), is_drawn)
+            if fate is not None:
+                setattr(counts, fate, getattr(counts, fate) + 1)
+                is_leaking |= fate == "leaked"
         report.documents += 1
         report.leaking_documents += is_leaking
     return report
@@ -124,30 +113,38 @@ def _check_pair(number: int, gold: Doc, predicted: Doc, spans_key: str | None) -
         )
 
 
-def _leaks(
+def _judge(
     deidentified: Deidentified,
     text: str,
-    start: int,
-    end: int,
+    gold: tuple[int, int, str],
     is_drawn: Callable[[Replacement], bool],
-) -> bool:
+) -> Literal["kept", "leaked", "by_chance"] | None:
+    """Which count of `Leakage` a mention adds to, besides `mentions`."""
+    start, end, label = gold
+    touching = [one for one in deidentified.replacements if one.start < end and start < one.end]
+    for item in touching:
+        is_whole = item.start <= start and end <= item.end and item.label == label
+        if is_whole and item.text == text[item.start : item.end] and not is_drawn(item):
+            return "kept"
     has_long = any(len(word) >= _SHORTEST_WORD for word in _WORD.findall(text[start:end]))
     shortest = _SHORTEST_WORD if has_long else 1
-    place = start
-    for item in deidentified.replacements:
-        if item.end <= start or end <= item.start:
-            continue
+    place, is_by_chance = start, False
+    for item in touching:
         if _is_left(deidentified, place, item.start, shortest):
-            return True
+            return "leaked"
         replaced = text[max(start, item.start) : min(end, item.end)]
         words = _normalized(replaced, shortest) - _normalized(item.label, 1)
         words = words.difference(*map(word_list, _GENERIC))
         shown = words & _normalized(item.text, shortest)
         # A short word, such as a day of two digits, may be the same by chance.
-        if shown and (has_long or shown == words) and not is_drawn(item):
-            return True
+        if shown and (has_long or shown == words):
+            if not is_drawn(item):
+                return "leaked"
+            is_by_chance = True
         place = item.end
-    return _is_left(deidentified, place, end, shortest)
+    if _is_left(deidentified, place, end, shortest):
+        return "leaked"
+    return "by_chance" if is_by_chance else None
 
 
 def _is_left(deidentified: Deidentified, start: int, end: int, shortest: int) -> bool:

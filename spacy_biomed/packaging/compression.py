@@ -72,12 +72,9 @@ class CompressionReport:
             smallest of all engines.
         difference: largest absolute difference between numbers in these rows, in any engine.
         bytes_before, bytes_after: size of the pipeline's directory.
-        scores_before: the scores that the config's score weights name, 0 to 1, on the check corpus;
-            empty without one.
-        scores_by_engine: the same scores of the compressed pipeline, in each engine that is
-            installed; PyTorch for "fp16".
-        calibrations: what was fitted on the check corpus in the first engine, by the name of the
-            component.
+        scores_before: the scores on the check corpus, 0 to 1, that the config's weights name.
+        scores_by_engine: those of the compressed pipeline in each engine; PyTorch for "fp16".
+        calibrations: what was fitted on the check corpus, by the name of the component.
     """
 
     precision: Compression
@@ -131,16 +128,13 @@ def compress_pipeline(
     the components stay the same and can be trained further; the weights of encoders and of this
     package's heads take half the space.
 
-    With "int8" the embedding tables are quantised too, if that costs no more than `max_loss` on the
-    check corpus; without a check corpus they stay in fp32. The scores in the new meta are those on
-    the check corpus. Without a check corpus the meta of "int8" and "fp16" has no scores.
-
-    At the end the new pipeline is calibrated on the check corpus, in the first engine
-    (`pipeline.calibrate`). The loss of scores is that before.
+    With "int8" the embedding tables are quantised too, if a check corpus shows that it costs no
+    more than `max_loss`. The scores in the new meta are those on the check corpus; without one, the
+    meta of "int8" and "fp16" has none. At the end the new pipeline is calibrated on the check
+    corpus, in the first engine (`pipeline.calibrate`). The loss of scores is that before.
 
     Args:
-        pipeline: directory or installed package. Of one that holds its PyTorch form, that is
-            compressed.
+        pipeline: directory or installed package; its PyTorch form, if it holds one.
         output: directory to write; replaced if it is there.
         precision: "fp32", "int8" or "fp16".
         check: .spacy file to score both pipelines on.
@@ -148,15 +142,13 @@ def compress_pipeline(
             encoder's values are measured on up to 200 of them, evenly spaced. Without it, each
             batch of texts has ranges of its own.
         max_loss: how many points of 100 a score may fall.
-        confidence: whether to calibrate. Without it, or without a check corpus, what an earlier
-            calibration has fitted stays.
+        confidence: whether to calibrate, rather than keep what an earlier calibration has fitted.
         recall: target_recall, recall_measure, unseen_share, as for `pipeline.calibrate`.
 
     Raises:
-        BiomedError: if the pipeline has no encoder to export, or if the check corpus cannot be read
-            or has nothing to score. Also if the new encoder's rows differ too much, if a score
-            falls by more than `max_loss`, or if a weight is too large for half precision. Nothing
-            is written then.
+        BiomedError: if there is no encoder to export or nothing to score, if the new encoder's rows
+            differ too much, if a score falls by more than `max_loss`, or if a weight is too large
+            for half precision. Nothing is written then.
     """
     if not (check and confidence) and any(one is not None for one in recall.values()):
         raise BiomedError(
@@ -231,8 +223,7 @@ def _write_and_compare(
         write_compressed(nlp, path, report.precision, report.quantized_embeddings, calibration)
         able = [settings["engines"] for settings in exported_settings(path)]
         engines = [name for name in usable_engines() if all(name in own for own in able)]
-        # Also if the environment variable allows only another.
-        engines = engines or ["onnxruntime"]
+        engines = engines or ["onnxruntime"]  # if the environment variable allows only another
     cosines = []
     for engine in engines:
         try:
@@ -347,16 +338,15 @@ def write_compressed(
     config = Config(nlp.config)
     for name, encoder in encoders.items():
         old = config["components"][name]
-        kept = {
-            key: old["model"][key]
-            for key in ("window", "context", "pair_overflow", "normalize", "accents")
-            if key in old["model"]
-        }
+        kept = ("window", "context", "pair_overflow", "normalize", "accents")
         config["components"][name] = {
             "factory": "biomed_onnx_transformer",
             "max_batch_words": old["max_batch_words"],
             "keep_encodings": old["keep_encodings"],
-            "model": {"@architectures": "spacy_biomed.OnnxTransformerModel.v1", **kept},
+            "model": {
+                "@architectures": "spacy_biomed.OnnxTransformerModel.v1",
+                **{key: old["model"][key] for key in kept if key in old["model"]},
+            },
         }
         export_encoder(
             encoder.model,

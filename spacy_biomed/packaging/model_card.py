@@ -70,7 +70,11 @@ def create_card(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(cell=_format_cell, percent=_format_percent, exp=math.exp)
+    environment.filters.update(
+        cell=lambda text: " ".join(text.split()).replace("|", "\\|"),
+        percent=lambda score: "" if score is None else f"{100 * score:.2f}",
+        exp=math.exp,
+    )
     diagrams: dict[str, str] = {}
 
     def draw(kind: str, template: str, **values: object) -> str:
@@ -98,7 +102,7 @@ def create_card(
 
     text = environment.get_template(TEMPLATE).render(
         front_matter=_create_front_matter(meta, heads, others or {}),
-        package=_name_package(meta),
+        package=f"{meta['lang']}_{meta['name']}",
         meta=meta,
         training=meta["spacy_biomed"],
         heads=heads,
@@ -114,14 +118,6 @@ def create_card(
         draw_robustness=draw_robustness,
     )
     return Card(text, diagrams)
-
-
-def _name_package(meta: Mapping[str, Any]) -> str:
-    return f"{meta['lang']}_{meta['name']}"
-
-
-def _format_cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def _list_bins(bins: Reliability) -> list[dict[str, float]]:
@@ -157,10 +153,6 @@ def _place_bars(title: str, series: Sequence[str], rows: Bars) -> dict[str, obje
     }
 
 
-def _format_percent(score: float | None) -> str:
-    return "" if score is None else f"{100 * score:.2f}"
-
-
 def _create_front_matter(
     meta: Mapping[str, Any], heads: Sequence[Head], others: Mapping[str, dict[str, Any]]
 ) -> str:
@@ -179,7 +171,7 @@ def _create_front_matter(
         tags=["spacy", "biomedical", *tasks],
         pipeline_tag=HUB_TASKS.get(tasks[0]) if len(tasks) == 1 else None,
         base_model=encoder.hub_id if encoder else None,
-        model_name=_name_package(meta) if results else None,
+        model_name=f"{meta['lang']}_{meta['name']}" if results else None,
         eval_results=results or None,
     )
     return data.to_yaml()

@@ -1,7 +1,6 @@
 """The recipe of pipelines: the corpora, teachers, texts and settings that they are made of.
 
-`configs/pipelines/` has the recipes of the included pipelines. An error is reported in one line
-with the file and the number of the line.
+`configs/pipelines/` has the recipes of the included pipelines.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from ..settings.sections import ConfigFile, Section, check_name, read_sections
 
 Name = Annotated[str, Field(pattern=r"^\w[\w-]*$")]
 PackageName = Annotated[str, Field(pattern=r"^[a-z]{2,3}_[A-Za-z0-9]\w*$")]
-Paths = Annotated[list[Path], Field(min_length=1)]
 
 
 class SourceCorpus(Section):
@@ -55,23 +53,15 @@ class SourceCorpus(Section):
 
 
 class Combination(Section):
-    """[corpus]: the corpora as one.
-
-    Attributes:
-        name: of its folder, and in the card.
-        train_first: whether texts of both a training and a development part are trained on.
-    """
+    """[corpus]: the corpora as one. Its name is that of its folder, and in the card."""
 
     name: Name
+    # Whether texts of both a training and a development part are trained on.
     train_first: bool = True
 
 
 class Training(Section):
-    """The settings of a training; None for those of the template.
-
-    Attributes:
-        config: other settings by their dotted names, such as training.dropout.
-    """
+    """The settings of a training; None for those of the template, others by their dotted names."""
 
     epochs: PositiveInt | None = None
     batch_words: PositiveInt | None = None
@@ -83,10 +73,8 @@ class Training(Section):
 class TeacherSection(Training):
     """[teachers.NAME]: a larger pipeline, from whose probabilities students learn.
 
-    Attributes:
-        encoder: that it is trained from. Null, for one that only the command line names: there is
-            no such teacher without it.
-        pipeline: a trained pipeline in place of the encoder: a directory or an installed package.
+    It is trained from an encoder, or is a trained pipeline: a directory or an installed package. A
+    teacher without either is none, unless the command line names one.
     """
 
     encoder: str | None = None
@@ -101,14 +89,10 @@ class TeacherSection(Training):
 
 
 class Texts(Section):
-    """[texts]: unlabelled text, a document a line, that teachers annotate for their students.
+    """[texts]: unlabelled text, a document a line, that teachers annotate for their students."""
 
-    Attributes:
-        words: how many are drawn; 0 for all.
-    """
-
-    paths: Paths
-    words: NonNegativeInt = 0
+    paths: Annotated[list[Path], Field(min_length=1)]
+    words: NonNegativeInt = 0  # that are drawn; 0 for all
     seed: NonNegativeInt = 0
 
 
@@ -147,9 +131,8 @@ class Student(Training):
 class Card(Section):
     """[card]: what the wheels and their cards say.
 
-    Attributes:
-        tests: corpora whose test parts are scored; by default all.
-        robustness: corpora whose test parts are scored with changed texts too.
+    The test parts of `tests` are scored, by default of all corpora, and those of `robustness` with
+    changed texts too.
     """
 
     version: str = "0.1.0"

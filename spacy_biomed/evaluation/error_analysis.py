@@ -215,7 +215,7 @@ class ErrorAnalysis:
                 marked += [(case.mention[0], case.kind, label) for label in labels]
         if len(by_system) == 2:
             marked += self._compare(gold, by_system)
-        if len(self.passages) < self._most:
+        if marked and len(self.passages) < self._most:
             self._show(document, reference.text, marked, layers)
 
     def _compare(

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from functools import cache
-from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from .plain_text import fold
@@ -72,7 +71,7 @@ _MOST_TIMES = 4
 
 def find_encodings(text: str) -> list[str]:
     """The ways in which a text is still encoded; empty for a text as people read it."""
-    found = [way.name for way in _WAYS if way.is_in(text)]
+    found = [name for name, decode in _WAYS.items() if decode(text) != text]
     if len(_LOST.findall(text)) >= _FEWEST_LOST:
         found.append("letters lost in decoding, which only its source still has")
     return found
@@ -89,29 +88,34 @@ def repair(text: str) -> str:
     """
     for _ in range(_MOST_TIMES):
         before = text
-        for way in _WAYS:
-            if way.is_in(text):
-                text = way.decode(text)
+        for decode in _WAYS.values():
+            text = decode(text)
         if text == before:
             break
     return text
 
 
-class _Way(NamedTuple):
-    """A way to encode a text: its name, whether a text is so encoded, and what it decodes to."""
-
-    name: str
-    is_in: Callable[[str], object]
-    decode: Callable[[str], str]
+# Each function returns a text that is not so encoded as it is.
 
 
-def _is_hyphenated(text: str) -> bool:
-    count = len(_HYPHENATED.findall(text))
-    return count >= _FEWEST_HYPHENS and count >= _LEAST_SHARE * len(re.findall(r"\r\n?|\n", text))
+def _drop_nulls(text: str) -> str:
+    return text.replace("\0", "") if _has_nulls(text) else text
+
+
+def _unescape(text: str) -> str:
+    return html.unescape(text) if _ENTITY.search(text) else text
+
+
+def _join_hyphenated(text: str) -> str:
+    joined, count = _HYPHENATED.subn("", text)
+    is_broken = count >= _LEAST_SHARE * len(re.findall(r"\r\n?|\n", text))
+    return joined if is_broken and count >= _FEWEST_HYPHENS else text
 
 
 def _decode_quoted(text: str) -> str:
     """Decode runs of "=C3=A9"; other signs of equality, as in "pH=7", stay."""
+    if not _QUOTED.search(text):
+        return text
     return re.sub(
         r"(?:=[0-9A-Fa-f]{2})+",
         lambda match: _decode_bytes(quopri.decodestring(match[0].encode("ascii"))),
@@ -119,12 +123,10 @@ def _decode_quoted(text: str) -> str:
     )
 
 
-def _is_percent(text: str) -> bool:
-    has_spaces = text.count("%20") > max(text.count(" "), 1)
-    return has_spaces or _PERCENT.search(text) is not None
-
-
 def _decode_percent(text: str) -> str:
+    has_spaces = text.count("%20") > max(text.count(" "), 1)
+    if not (has_spaces or _PERCENT.search(text)):
+        return text
     if " " not in text:
         text = text.replace("+", " ")
     return re.sub(
@@ -186,15 +188,10 @@ def _read_run(run: str) -> str | None:
     digits = re.sub(r"[\s=]", "", run).translate(str.maketrans("-_", "+/"))
     if len(digits) < _SHORTEST_RUN:
         return None
-    padded = digits + "=" * (-len(digits) % 8)
-    base64_padded = digits + "=" * (-len(digits) % 4)
-    for read, digits_of in (
-        (bytes.fromhex, digits),
-        (base64.b32decode, padded),
-        (base64.b64decode, base64_padded),
-    ):
+    # Each with the number of digits to which a run is filled up.
+    for read, size in ((bytes.fromhex, 1), (base64.b32decode, 8), (base64.b64decode, 4)):
         try:
-            data = read(digits_of)
+            data = read(digits + "=" * (-len(digits) % size))
         except ValueError:
             continue
         decoded = data.replace(b"\0", b"") if _has_nulls(data) else data
@@ -222,14 +219,9 @@ def _misread(leads: bytes, readers: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, sorted(pairs))))
 
 
-def _is_misread(text: str) -> bool:
-    if text.isascii():
-        return False
-    found = _misread(b"\xc2\xc3", _READERS[:2]).search(text)
-    return bool(found or _misread(b"\xc3", _READERS[2:]).search(text))
-
-
 def _read_again(text: str) -> str:
+    """Decode UTF-8 that was read as Latin-1 or the like."""
+
     def decode(match: re.Match[str]) -> str:
         for reader in _READERS:
             try:
@@ -238,9 +230,10 @@ def _read_again(text: str) -> str:
                 continue
         return match[0]
 
-    is_latin = _misread(b"\xc2\xc3", _READERS[:2]).search(text)
-    readers = _READERS[:2] if is_latin else _READERS[2:]
-    return _misread(b"\xc2\xc3", readers).sub(decode, text)
+    for leads, readers in ((b"\xc2\xc3", _READERS[:2]), (b"\xc3", _READERS[2:])):
+        if not text.isascii() and _misread(leads, readers).search(text):
+            return _misread(b"\xc2\xc3", readers).sub(decode, text)
+    return text
 
 
 def _find_confused(text: str) -> tuple[str, str] | None:
@@ -270,25 +263,21 @@ def _is_word(word: str) -> bool:
 
 def _change_signs(text: str) -> str:
     pair = _find_confused(text)
-    return (
-        text if pair is None else re.sub(r"[^\x00-\x7f]+", lambda one: _change(one[0], pair), text)
-    )
+    if pair is None:
+        return text
+    return re.sub(r"[^\x00-\x7f]+", lambda one: _change(one[0], pair), text)
 
 
-def _changes(decode: Callable[[str], str]) -> Callable[[str], bool]:
-    return lambda text: decode(text) != text
-
-
-_WAYS = (
-    _Way("UTF-16 read as bytes", _has_nulls, lambda text: text.replace("\0", "")),
-    _Way("words of a mail's header", _changes(_decode_words), _decode_words),
-    _Way("Base64, Base32 or hexadecimal", _changes(_decode_runs), _decode_runs),
-    _Way("UTF-7", _changes(_decode_utf7), _decode_utf7),
-    _Way("percent-encoding", _is_percent, _decode_percent),
-    _Way("quoted-printable", _QUOTED.search, _decode_quoted),
-    _Way("HTML entities", _ENTITY.search, html.unescape),
-    _Way("escapes of JSON, RTF or HL7", _ESCAPED.search, _decode_escaped),
-    _Way("UTF-8 read as Latin-1", _is_misread, _read_again),
-    _Way("read in another encoding", _find_confused, _change_signs),
-    _Way("words hyphenated at line ends", _is_hyphenated, lambda text: _HYPHENATED.sub("", text)),
-)
+_WAYS: dict[str, Callable[[str], str]] = {
+    "UTF-16 read as bytes": _drop_nulls,
+    "words of a mail's header": _decode_words,
+    "Base64, Base32 or hexadecimal": _decode_runs,
+    "UTF-7": _decode_utf7,
+    "percent-encoding": _decode_percent,
+    "quoted-printable": _decode_quoted,
+    "HTML entities": _unescape,
+    "escapes of JSON, RTF or HL7": _decode_escaped,
+    "UTF-8 read as Latin-1": _read_again,
+    "read in another encoding": _change_signs,
+    "words hyphenated at line ends": _join_hyphenated,
+}

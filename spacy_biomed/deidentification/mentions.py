@@ -4,6 +4,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 from .pattern_finders import is_unnamed
@@ -17,7 +18,7 @@ EXTENDED = frozenset({"name", "place", "institution"})
 # Kinds of which two mentions with only particles between them are one ("3 años y 8 meses").
 BRIDGED = ("age", "place", "institution", "profession", "other")
 # Kinds whose mentions must have digits.
-NUMBERS = frozenset({"id", "phone"})
+NUMBERS = ("id", "phone")
 _form = partial(find_form, "mentions")
 # Characters before a mention that are looked at.
 _FARTHEST = 40
@@ -60,9 +61,9 @@ def refine(
                     continue
                 first, last = start, end
                 start, end = _trim_name(plain, start, end, language)
-                beside = [*_form("code").finditer(plain.text, first, start)]
-                beside += _form("code").finditer(plain.text, end, last)
-                refined += [Mention(*code.span(), mention.label) for code in beside]
+                for place in ((first, start), (end, last)):
+                    codes = _form("code").finditer(plain.text, *place)
+                    refined += [Mention(*code.span(), mention.label) for code in codes]
             elif kind(mention.label) == "date":
                 is_cut = plain.text[end : end + 1] == ":"
                 time = TIME.search(plain.text, start, end + 3 * is_cut)
@@ -70,8 +71,9 @@ def refine(
                 dose = _form("dose").search(plain.text, start, end + 5) if not time else None
                 cut = time or dose
                 end = cut.start() if cut and start < cut.start() < end else end
-            start, end = _strip_signs(plain.text, start, end)
-            one = Mention(start, end, mention.label)
+            value = plain.text[start:end]
+            start += len(value) - len(value.lstrip(_SIGNS))
+            one = Mention(start, start + len(value.strip(_SIGNS)), mention.label)
             if not _is_harmless(plain.text, one, kind(mention.label), language):
                 refined.append(one)
     return refined
@@ -89,23 +91,6 @@ def _split_lines(text: str, mention: Mention, kind: str) -> Iterator[tuple[int, 
             yield start, start + len(line[0].rstrip())
 
 
-def _strip_signs(text: str, start: int, end: int) -> tuple[int, int]:
-    """The borders without quotes, brackets and other signs of a format."""
-    while start < end and text[start] in _SIGNS:
-        start += 1
-    while start < end and text[end - 1] in _SIGNS:
-        end -= 1
-    return start, end
-
-
-def _is_in_time(text: str, mention: Mention) -> bool:
-    """Whether a number is the middle of two times: "12:30-14:00"."""
-    return (
-        text[mention.end : mention.end + 1] == ":"
-        and text[mention.start - 1 : mention.start] == ":"
-    )
-
-
 def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
     value = text[mention.start : mention.end]
     if not any(map(str.isalnum, value)):
@@ -120,7 +105,9 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
     if kind == "phone" and len(value) < 3 and value.isalpha():
         return True
     if kind in NUMBERS or (is_number and kind in ("age", "place")):
-        return is_other_number(text, mention.start) or _is_in_time(text, mention)
+        # "12:30-14:00" has the middle of two times.
+        is_in_time = text[mention.end : mention.end + 1] == before[-1:] == ":"
+        return is_other_number(text, mention.start) or is_in_time
     if kind in EXTENDED and is_term(text, mention.start, mention.end):
         return True
     if kind == "place" or (kind == "name" and not is_name(fold(value))):
@@ -151,20 +138,19 @@ def is_term(text: str, start: int, end: int) -> bool:
     """Whether a mention is a clinical term, perhaps with a number, and no title is before it."""
     value = fold(text[start:end]).strip(" .,;:0123456789")
     value = re.sub(r" (?:[a-e]|i{1,3}|iv|v)\Z", "", value)
-    return (
-        bool(value)
-        and is_clinical_term(value)
-        and not _form("title").search(text, max(start - 8, 0), start)
-    )
+    return bool(value) and is_clinical_term(value) and not _follows_title(text, start)
+
+
+def _follows_title(text: str, start: int) -> bool:
+    return _form("title").search(text, max(start - 8, 0), start) is not None
 
 
 def _trim_name(plain: PlainText, start: int, end: int, language: str) -> tuple[int, int]:
     """A name without the ordinary words around it: "Vino María Pérez" and "Ana Ruiz Diabetes"."""
     words = list(_WORD.finditer(plain.folded, start, end))
-    ordinary = [_is_only_ordinary(word[0], language) for word in words]
-    if all(ordinary):
+    names = [n for n, word in enumerate(words) if not _is_only_ordinary(word[0], language)]
+    if not names:
         return start, end
-    names = [place for place, is_one in enumerate(ordinary) if not is_one]
     first, last = names[0], names[-1]
     following = plain.text[end : end + 2]
     goes_on = following[:1] == ":" or (
@@ -184,7 +170,7 @@ def _is_all_ordinary(plain: PlainText, start: int, end: int, language: str) -> b
     return (
         (len(words) > 1 or plain.text[start:end].islower())
         and all(_is_only_ordinary(word, language) for word in words)
-        and not _form("title").search(plain.text, max(start - 8, 0), start)
+        and not _follows_title(plain.text, start)
     )
 
 
@@ -229,13 +215,19 @@ def _find_whole(plain: PlainText, mentions: Iterable[Mention], language: str) ->
         if sum(map(str.isalpha, name)) < 3 and sum(map(str.isdigit, name)) < _FEWEST_DIGITS:
             continue
         is_ordinary = all(word in ordinary for word in _WORD.findall(name))
-        start = plain.folded.find(name)
-        while start >= 0:
-            end = start + len(name)
+        for start, end in _find_all(plain.folded, name):
             is_same = plain.text[start:end] == value
-            if (is_same or not is_ordinary) and _has_borders(plain.text, start, end):
+            is_within = _is_within_word(plain.text, start) or _is_within_word(plain.text, end)
+            if (is_same or not is_ordinary) and not is_within:
                 yield Mention(start, end, label)
-            start = plain.folded.find(name, start + 1)
+
+
+def _find_all(text: str, part: str) -> Iterator[tuple[int, int]]:
+    """(start, end) of each occurrence of a string; some may overlap."""
+    start = text.find(part)
+    while start >= 0:
+        yield start, start + len(part)
+        start = text.find(part, start + 1)
 
 
 def _find_digits(text: str, mentions: Iterable[Mention]) -> Iterator[Mention]:
@@ -249,14 +241,12 @@ def _find_digits(text: str, mentions: Iterable[Mention]) -> Iterator[Mention]:
     places = [place for place, char in enumerate(text) if char.isdigit()]
     every = "".join(text[place] for place in places)
     for digits, label in labels.items():
-        at = every.find(digits)
-        while at >= 0:
-            start, end = places[at], places[at + len(digits) - 1] + 1
+        for first, last in _find_all(every, digits):
+            start, end = places[first], places[last - 1] + 1
             between = [char for char in text[start:end] if not char.isdigit()]
             borders = text[start - 1 : start].isdigit() or text[end : end + 1].isdigit()
             if not borders and len(between) < len(digits) and set(between) <= set(_BETWEEN_DIGITS):
                 yield Mention(start, end, label)
-            at = every.find(digits, at + 1)
 
 
 class _Part(NamedTuple):
@@ -286,12 +276,11 @@ def _split_names(plain: PlainText, names: Iterable[Mention], language: str) -> d
 
 def _find_names(plain: PlainText, names: Sequence[Mention], language: str) -> Iterator[Mention]:
     parts = _split_names(plain, names, language)
-    if not parts:
-        return
-    words = [word for word in _WORD.finditer(plain.folded) if word[0] in parts]
     given = name_words(language).given
     run: list[re.Match[str]] = []
-    for word in words:
+    for word in _WORD.finditer(plain.folded) if parts else ():
+        if word[0] not in parts:
+            continue
         if run and not _joins(plain.folded, run, word, given):
             yield from _take_run(plain, run, parts)
             run = []
@@ -332,44 +321,29 @@ def _take_run(
 
 def _find_within(plain: PlainText, form: str, label: str) -> Iterator[Mention]:
     """A name within a longer word: after an initial, or where capitals begin another word."""
-    start = plain.folded.find(form)
-    while start >= 0:
-        end = start + len(form)
-        text = plain.text
-        begins = not text[start - 1 : start].isalpha() or (
-            text[start].isupper() and text[start - 1].islower()
-        )
-        ends = not text[end : end + 1].isalpha() or text[end].isupper() != text[end - 1].isupper()
-        is_within = text[start - 1 : start].isalpha() or text[end : end + 1].isalpha()
+    text = plain.text
+    for start, end in _find_all(plain.folded, form):
+        before, after = text[start - 1 : start], text[end : end + 1]
+        begins = not before.isalpha() or (text[start].isupper() and before.islower())
+        ends = not after.isalpha() or after.isupper() != text[end - 1].isupper()
+        is_within = before.isalpha() or after.isalpha()
         if is_within and ((begins and ends) or len(form) >= _SHORTEST_WITHIN):
             yield Mention(start, end, label)
-        start = plain.folded.find(form, start + 1)
 
 
 def _find_initials(plain: PlainText, names: Iterable[Mention], language: str) -> Iterator[Mention]:
     """The initials of names: "J.E.R." and, of three letters or more, "JER"."""
     labels: dict[str, str] = {}
     for one in names:
-        words = [
-            word[0]
-            for word in _WORD.finditer(plain.text, one.start, one.end)
-            if word[0][0].isupper() and len(word[0]) > 1
-        ]
-        letters = fold("".join(word[0] for word in words))
+        words = _WORD.findall(plain.text, one.start, one.end)
+        letters = fold("".join(word[0] for word in words if word[0].isupper() and len(word) > 1))
         if 2 <= len(letters) <= 6:
             labels.setdefault(letters, one.label)
-    if not labels:
-        return
-    for match in _form("dotted").finditer(plain.text):
+    for match in _form("dotted").finditer(plain.text) if labels else ():
         letters = fold("".join(filter(str.isalpha, match[0])))
         if letters in labels and ("." in match[0] or letters not in name_words(language).ordinary):
-            yield Mention(
-                match.start(), match.start() + len(match[0].rstrip(" -")), labels[letters]
-            )
-
-
-def _has_borders(text: str, start: int, end: int) -> bool:
-    return not (_is_within_word(text, start) or _is_within_word(text, end))
+            end = match.start() + len(match[0].rstrip(" -"))
+            yield Mention(match.start(), end, labels[letters])
 
 
 # Borders
@@ -401,14 +375,13 @@ def extend(text: str, mention: Mention, kind: str, language: str) -> Mention:
 def _is_of_next(text: str, match: re.Match[str], language: str) -> bool:
     """Whether initials are the name of the next field, or an acronym is one of clinical texts."""
     groups = match.groupdict()
-    acronym = groups.get("acronym")
-    if acronym is not None:
+    if acronym := groups.get("acronym"):
         return acronym.lower() in name_words(language).ordinary
     initials = groups.get("initials")
-    is_field = initials is not None and (
-        _form("field").fullmatch(initials) or _form("before_value").match(text, match.end())
-    )
-    return bool(is_field)
+    if initials is None:
+        return False
+    is_field = _form("field").fullmatch(initials) is not None
+    return is_field or _form("before_value").match(text, match.end()) is not None
 
 
 def extend_to_capitals(
@@ -429,40 +402,25 @@ def extend_to_capitals(
     first = max(mention.start - _FARTHEST, first)
     before = _form("capitals_before").search(text, first, mention.start)
     after = _form("capitals_after").match(text, mention.end, last)
-    start, end = mention.start, mention.end
-    if before:
-        names = _find_proper(text, before.start(), start, language)
-        start = names[0].start() if names else start
-    if after:
-        names = _find_proper(text, end, after.end(), language)
-        end = names[-1].end() if names else end
-    return Mention(start, end, mention.label)
-
-
-def _find_proper(text: str, start: int, end: int, language: str) -> list[re.Match[str]]:
-    """The words that can begin or end a name: neither ordinary ones nor particles."""
-    return [
-        word
-        for word in _WORD.finditer(text, start, end)
-        if (form := fold(word[0])) not in word_list("particles")
-        and not (form in name_words(language).ordinary and not is_name(form))
-    ]
+    # The mention itself, and the words that can begin or end a name.
+    places = [(mention.start, mention.end)]
+    for beside in filter(None, (before, after)):
+        for word in _WORD.finditer(text, *beside.span()):
+            form = fold(word[0])
+            is_ordinary = form in name_words(language).ordinary and not is_name(form)
+            if form not in word_list("particles") and not is_ordinary:
+                places.append(word.span())
+    return Mention(min(places)[0], max(end for _, end in places), mention.label)
 
 
 def bridge(text: str, mentions: Iterable[Mention], kind: str) -> list[Mention]:
     """The gaps between neighbouring mentions of one label that consist of particles, with both."""
     joining = _form("joining_ages" if kind == "age" else "joining")
-    found = []
-    last: Mention | None = None
-    for one in merge_overlapping(mentions):
-        if (
-            last is not None
-            and last.label == one.label
-            and joining.fullmatch(text, last.end, one.start)
-        ):
-            found.append(Mention(last.start, one.end, one.label))
-        last = one
-    return found
+    return [
+        Mention(one.start, following.end, one.label)
+        for one, following in pairwise(merge_overlapping(mentions))
+        if one.label == following.label and joining.fullmatch(text, one.end, following.start)
+    ]
 
 
 def _is_within_word(text: str, offset: int) -> bool:
@@ -479,14 +437,15 @@ def merge_overlapping(mentions: Iterable[Mention]) -> list[Mention]:
         disjoint mentions, in text order.
     """
     merged: list[Mention] = []
-    length = 0
+    longest = 0
     for one in sorted(mentions, key=lambda one: (one.start, -one.end)):
+        length = one.end - one.start
         if merged and one.start < merged[-1].end:
             last = merged[-1]
-            label = one.label if one.end - one.start > length else last.label
-            length = max(length, one.end - one.start)
+            label = one.label if length > longest else last.label
             merged[-1] = Mention(last.start, max(last.end, one.end), label)
+            longest = max(longest, length)
         else:
             merged.append(one)
-            length = one.end - one.start
+            longest = length
     return merged

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from .pattern_forms import find_form, is_eponym
 from .pattern_rules import Found, apply_table, read_rules
 from .plain_text import PlainText, fold
-from .term_lists import is_name, name_words, normalized_words, place_words, word_list
+from .term_lists import is_name, is_ordinary, name_words, normalized_words, place_words, word_list
 
 _FEWEST = 2
 _NUMBERS = frozenset({"record", "national_id", "date", "phone", "room"})
@@ -109,11 +109,10 @@ def _find_files(plain: PlainText) -> Found:
 
 def _names_somebody(stem: str) -> bool:
     """Whether a file's name has a number of five digits, a name, or a word that is not ordinary."""
-    ordinary = name_words("es").ordinary | name_words("en").ordinary
     stem = re.sub(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])", " ", stem)
     words = [word for word in normalized_words(stem) if len(word) > 2]
     return bool(re.search(r"\d{5}", stem)) or any(
-        is_name(word) or (len(word) > 3 and word not in ordinary) for word in words
+        is_name(word) or (len(word) > 3 and not is_ordinary(word)) for word in words
     )
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from .pattern_forms import find_form, is_eponym
 from .pattern_rules import find_matches, read_rule
 from .pattern_words import MAX_PARTICLES, MAX_WORDS, SHORTEST_JOINED, TextWords, Word
-from .term_lists import LANGUAGES, is_clinical_term, name_words, word_list
+from .term_lists import is_clinical_term, is_ordinary, word_list
 
 _form = partial(find_form, "people")
 
@@ -30,10 +30,10 @@ def find_names(source: TextWords) -> Iterator[tuple[int, int]]:
     for cue in ("title", "field"):
         for match in find_matches(read_rule("people", cue), source.plain):
             place = source.at.get(match.end())
-            if place is not None and not is_eponym(source.text, match.start()):
-                found = _after_cue(source, place, cue == "title")
-                if found:
-                    yield found
+            if place is None or is_eponym(source.text, match.start()):
+                continue
+            if found := _after_cue(source, place, cue == "title"):
+                yield found
     yield from _in_runs(source)
     yield from _in_commas(source)
     yield from _at_line_starts(source)
@@ -66,10 +66,7 @@ def _is_last_surname(source: TextWords, place: int) -> bool:
     if not source.joins(place):
         return False
     word, before = source.word(place), source.word(place - 1)
-    return (
-        word.shape == before.shape == "t"
-        and _form("does").match(source.folded, word.end) is not None
-    )
+    return word.shape == before.shape == "t" and source.does(word.end)
 
 
 def _find_start(source: TextWords, place: int) -> int:
@@ -77,8 +74,7 @@ def _find_start(source: TextWords, place: int) -> int:
     first, shape = place, source.word(place).shape
     while first > max(place - MAX_PARTICLES, 0) and source.joins(first) and shape != "l":
         word = source.word(first - 1)
-        is_ordinary = any(word.form in name_words(one).ordinary for one in LANGUAGES)
-        if word.shape != shape or is_ordinary or len(word.form) < MAX_PARTICLES:
+        if word.shape != shape or is_ordinary(word.form) or len(word.form) < MAX_PARTICLES:
             break
         first -= 1
     start = source.places[first][0]
@@ -116,7 +112,7 @@ def _at_line_starts(source: TextWords) -> Iterator[tuple[int, int]]:
             if not is_part or (place > first and not source.joins(place)):
                 break
             place += 1
-        words = [source.word(one) for one in range(first, place)]
+        words = source.words(first, place)
         names = [one for one in words if one.form not in source.particles]
         is_row = bool(line["row"]) and len(names) > 1
         if names and (
@@ -129,7 +125,7 @@ def _at_line_starts(source: TextWords) -> Iterator[tuple[int, int]]:
 def _stands_for_person(source: TextWords, names: list[Word], end: int) -> bool:
     text = source.text
     known = [one for one in names if one.known]
-    if len(names) > 1 and _form("does").match(source.folded, end):
+    if len(names) > 1 and source.does(end):
         return True
     if names[-1].shape == "i" and len(names) == 2:
         is_item = _form("after_initial").match(text, end) is not None
@@ -147,38 +143,29 @@ def _in_nicknames(source: TextWords) -> Iterator[tuple[int, int]]:
     for match in _form("nickname").finditer(source.text):
         place = bisect_left(source.places, match.span("name"))
         inner = source.word(place)
-        before = source.word(place - 1) if place else None
-        is_after_name = before is not None and before.is_clear() and before.shape in "tu"
+        before = source.word(max(place - 1, 0))
+        is_after = before.end == match.start() - 1 and before.is_clear() and before.shape in "tu"
         is_alone = match.start() == 0 or source.text[match.start() - 1] == "\n"
-        if is_after_name and before and before.end == match.start() - 1:
-            last = bisect_left(source.places, match.end(), key=lambda one: one[0])
-            following = source.word(last) if last < len(source.places) else None
-            is_next = following is not None and following.start == match.end() + 1
-            is_given = inner.known == "given" or match[0][0] in '"“«'
-            if following and is_next and is_given and following.is_clear():
-                yield before.start, following.end
-            elif inner.known == "given" and inner.is_clear():
-                yield match.span("name")
-        elif is_alone and inner.known == "given" and inner.is_clear():
+        following = source.word_at(match.end() + 1)
+        is_given = inner.known == "given" or match[0][0] in '"“«'
+        if is_after and is_given and following and following.is_clear():
+            yield before.start, following.end
+        elif (is_after or is_alone) and inner.known == "given" and inner.is_clear():
             yield match.span("name")
 
 
 def _end_of_run(source: TextWords, place: int) -> int:
     """The end of the name that begins at a place; the place itself if there is no name."""
     first, end = source.word(place), source.extend(place)
-    words = [source.word(one) for one in range(place, end)]
+    words = source.words(place, end)
     names = [one for one in words if one.form not in source.particles and one.shape != "i"]
-    if len(names) > 1:
-        # "Dolores Blanco": both are ordinary words too, and both are capitalised. Surnames may
-        # be first, as in a list: "Ochoa Ibáñez Marta".
-        is_name = any(one.is_clear() for one in names) and any(
-            one.known == "given" and (one.is_clear() or one is first) for one in names
-        )
-        if is_name:
-            return end
-    is_given = first.shape == "u" and first.known == "given"
-    is_alone = (first.shape == "t" or is_given) and first.is_clear()
-    if is_alone and any(is_said(source, first) for is_said in (_does, _acts, _suffers)):
+    # "Dolores Blanco" are ordinary words too. Surnames may be first: "Ochoa Ibáñez Marta".
+    is_given = any(one.known == "given" and (one.is_clear() or one is first) for one in names)
+    if len(names) > 1 and is_given and any(one.is_clear() for one in names):
+        return end
+    is_capital = first.shape == "u" and first.known == "given"
+    is_alone = (first.shape == "t" or is_capital) and first.is_clear()
+    if is_alone and _acts_or_suffers(source, first):
         return place + 1
     if is_alone and first.known == "given" and words[-1].shape == "i":
         return end
@@ -186,21 +173,15 @@ def _end_of_run(source: TextWords, place: int) -> int:
     return place + 1 if is_joined and "-" not in first.form else place
 
 
-def _does(source: TextWords, word: Word) -> bool:
-    """Whether a person's doing follows a name: "Candela refiere"."""
-    return _form("does").match(source.folded, word.end) is not None
-
-
-def _acts(source: TextWords, word: Word) -> bool:
-    """Whether an English sentence begins with a given name: "Denise called the office"."""
-    if source.language != "en" or word.known != "given":
-        return False
-    is_first = _form("sentence_start").search(source.text, max(word.start - 2, 0), word.start)
-    return bool(is_first and _form("acts").match(source.folded, word.end))
-
-
-def _suffers(source: TextWords, word: Word) -> bool:
-    """Whether something happens to somebody: "A Candela le duele"."""
+def _acts_or_suffers(source: TextWords, word: Word) -> bool:
+    """Whether a name does something, or something happens to it: "A Candela le duele"."""
+    if source.does(word.end):
+        return True
+    # "Denise called the office"
+    is_english = source.language == "en" and word.known == "given"
+    acts = is_english and _form("acts").match(source.folded, word.end)
+    if acts and source.begins_sentence(word.start):
+        return True
     before = source.folded[max(word.start - 4, 0) : word.start]
     return bool(_form("suffers").search(before) and _form("is_done").match(source.folded, word.end))
 
@@ -224,11 +205,13 @@ def _after_cue(source: TextWords, place: int, is_title: bool) -> tuple[int, int]
     is_name = word.is_clear() or bool(word.known and word.shape != "l")
     if not is_name and not word.is_ordinary:
         if is_title or _is_spaced(source, word):
-            is_name = word.shape != "l" or _is_after_doctor(source, word)
-            is_name = is_name and len(word.form) > 2
+            # "dra. echeverria"
+            title = source.folded[max(word.start - 6, 0) : word.start]
+            is_after_doctor = len(word.form) > 3 and _form("doctor_before").search(title)
+            is_name = len(word.form) > 2 and bool(word.shape != "l" or is_after_doctor)
         else:
-            following = range(place + 1, end)
-            is_name = word.shape == "t" and any(source.word(one).known for one in following)
+            following = source.words(place + 1, end)
+            is_name = word.shape == "t" and any(one.known for one in following)
     if is_title and end == place + 1 and word.known == "given" and _ends_name(source, end):
         end += 1
     return (word.start, source.places[end - 1][1]) if is_name else None
@@ -252,12 +235,6 @@ def _is_spaced(source: TextWords, word: Word) -> bool:
     return end - start == 2 * (word.end - word.start) - 1
 
 
-def _is_after_doctor(source: TextWords, word: Word) -> bool:
-    """Whether a title of people is before a word in lower case: "dra. echeverria"."""
-    title = source.folded[max(word.start - 6, 0) : word.start]
-    return len(word.form) > 3 and bool(_form("doctor_before").search(title))
-
-
 def _read_initials(source: TextWords, start: int) -> tuple[int, int] | None:
     """The place of initials, unless a value follows them, as after "F.N."."""
     match = _form("initials").match(source.text, start)
@@ -270,19 +247,27 @@ def _in_commas(source: TextWords) -> Iterator[tuple[int, int]]:
     """Surnames, a comma, and a given name or initials: "OCHOA, Marta", "Iglesias, C."."""
     for comma in re.finditer(r"(?<=[^\W\d_]), ?(?=[^\W\d_])", source.text):
         place = source.at.get(comma.end(), 0)
-        before, word = source.word(place - 1), source.word(place)
-        is_first = place == 0 or (before.is_ordinary and not _is_after_de(source, place - 1))
-        if is_first or (before.shape == "l" and not _is_lower_list(source, place)):
+        if place == 0:
             continue
+        before, word = source.word(place - 1), source.word(place)
         first = _start_of_surnames(source, place - 1)
         start = source.places[first][0]
+        is_surname = before.known == "surname"
+        # "DE LA FUENTE, ANA": a surname that is also an ordinary word has a particle.
+        particle = source.word(max(place - 2, 0))
+        is_after_de = is_surname and particle.form in source.particles and particle.shape != "l"
+        if before.is_ordinary and not is_after_de:
+            continue
+        # "cano, beatriz" are a name if they begin a line.
+        is_pair = is_surname and word.known == "given"
+        if before.shape == "l" and not (is_pair and _begins_line(source.text, start)):
+            continue
         # "Marta Ochoa, Ana Ruiz" are two people.
         is_list = first < place - 1 and source.word(first).form not in source.known.surnames
         if _is_other(source, start) or (is_list and source.word(first).known):
             continue
-        if before.known == "surname" and word.shape == "i":
-            initials = _read_initials(source, word.start)
-            if initials is not None:
+        if is_surname and word.shape == "i":
+            if initials := _read_initials(source, word.start):
                 yield start, initials[1]
             continue
         # "RUIZ SOTO, Dolores." is nobody's pain.
@@ -290,22 +275,12 @@ def _in_commas(source: TextWords) -> Iterator[tuple[int, int]]:
         is_given = word.known == "given" and not (word.is_ordinary and not is_alone)
         is_given = is_given and (word.shape in "tu" or before.shape == "l")
         is_long = len(before.form) > 4 or first < place - 1
-        if is_given and (before.known == "surname" or is_long):
-            yield start, source.places[source.extend(place) - 1][1]
+        if is_given and (is_surname or is_long):
+            yield start, source.name_end(place)
 
 
-def _is_after_de(source: TextWords, place: int) -> bool:
-    """Whether a surname that is also an ordinary word has a particle: "DE LA FUENTE, ANA"."""
-    word, before = source.word(place), source.word(max(place - 1, 0))
-    return word.known == "surname" and before.form in source.particles and before.shape != "l"
-
-
-def _is_lower_list(source: TextWords, place: int) -> bool:
-    """Whether a known surname and a known given name begin a line: "cano, beatriz"."""
-    before, word = source.word(place - 1), source.word(place)
-    first = source.places[_start_of_surnames(source, place - 1)][0]
-    is_start = not source.text[:first].rstrip(" ") or source.text[first - 1] == "\n"
-    return is_start and before.known == "surname" and word.known == "given"
+def _begins_line(text: str, start: int) -> bool:
+    return not text[:start].rstrip(" ") or text[start - 1] == "\n"
 
 
 def _start_of_surnames(source: TextWords, place: int) -> int:

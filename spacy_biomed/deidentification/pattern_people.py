@@ -10,7 +10,7 @@ from .pattern_names import find_names
 from .pattern_rules import Found, find_matches, read_rule
 from .pattern_words import TextWords, Word
 from .plain_text import LONGEST, PlainText
-from .term_lists import LANGUAGES, is_clinical_term, name_words
+from .term_lists import is_clinical_term, is_ordinary
 
 _form = partial(find_form, "people")
 # Words of a role and of brackets after it, and of a name before an age.
@@ -35,7 +35,9 @@ def find_people(plain: PlainText, language: str) -> Found:
     left out unless a title is before them.
     """
     source = TextWords(plain, language)
-    names = _unite(plain.text, [*find_names(source), *_where_people_stand(source)])
+    at_starts = _at_starts if language == "en" else _before_ages
+    finders = find_names, _after_roles, _after_verbs, _after_calls, _in_cases, _in_items, at_starts
+    names = _unite(plain.text, [span for find in finders for span in find(source)])
     for start, end in [*names, *_find_joined(source, names)]:
         if not _is_term(source, start, end):
             yield start, end, "name"
@@ -52,38 +54,26 @@ def _unite(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return united
 
 
-def _where_people_stand(source: TextWords) -> Iterator[tuple[int, int]]:
-    """(start, end) of each name that stands where people do."""
-    yield from _after_roles(source)
-    yield from _after_verbs(source)
-    yield from _after_calls(source)
-    for match in find_matches(read_rule("people", "case"), source.plain):
-        yield match.start("value"), match.start("value") + len(match["value"].rstrip())
-    yield from _in_items(source)
-    yield from _at_starts(source) if source.language == "en" else _before_ages(source)
-
-
 def _find_joined(source: TextWords, names: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Given names after a name and "and", and all names after a title of several people."""
     for start, end in names:
         if _form("several").search(source.folded, max(start - 12, 0), start):
             yield from _colleagues(source, end)
         joined = _form("and").match(source.text, end)
-        place = source.at.get(joined.end()) if joined else None
-        if place is not None and (word := source.word(place)).is_clear() and word.known == "given":
-            yield word.start, source.places[source.extend(place) - 1][1]
+        word = source.word_at(joined.end()) if joined else None
+        if word and word.is_clear() and word.known == "given":
+            yield word.start, source.name_end(source.at[word.start])
 
 
 def _colleagues(source: TextWords, end: int) -> Iterator[tuple[int, int]]:
     """Capitalised words after a name, each after a comma or "and"."""
     while following := _form("colleague").match(source.text, end):
-        place = source.at.get(following.end())
-        word = source.word(place) if place is not None else None
-        if place is None or word is None or word.shape not in "tu":
+        word = source.word_at(following.end())
+        if word is None or word.shape not in "tu":
             break
-        if following[0] == ", " and not (word.known or _is_unusual(source, word)):
+        if following[0] == ", " and not (word.known or _is_unusual(word)):
             break
-        end = source.places[source.extend(place) - 1][1]
+        end = source.name_end(source.at[word.start])
         yield word.start, end
 
 
@@ -97,10 +87,10 @@ def _is_term(source: TextWords, start: int, end: int) -> bool:
     is_known_term = is_clinical_term(name)
     if _form("noun").match(source.folded, end) and (is_known_term or " " not in name):
         return True
-    return is_known_term and not _form("does").match(source.folded, end)
+    return is_known_term and not source.does(end)
 
 
-def _is_unusual(source: TextWords, word: Word) -> bool:
+def _is_unusual(word: Word) -> bool:
     """Whether a capitalised word is ordinary in no language and no clinical term."""
     return (
         word.shape in "tu"
@@ -108,9 +98,7 @@ def _is_unusual(source: TextWords, word: Word) -> bool:
         and not word.is_ordinary
         and not is_clinical_term(word.form)
         and not _form("department").fullmatch(word.form)
-        and (
-            bool(word.known) or not any(word.form in name_words(one).ordinary for one in LANGUAGES)
-        )
+        and (bool(word.known) or not is_ordinary(word.form))
     )
 
 
@@ -118,16 +106,16 @@ def _is_substance(word: Word) -> bool:
     return not word.known and _form("substance").search(word.form) is not None
 
 
-def _read_words(source: TextWords, place: int, most: int = 5) -> list[Word]:
-    """The capitalised words from a place on that no ordinary word is among, with initials."""
+def _read_words(source: TextWords, offset: int, most: int = 5) -> list[Word]:
+    """The capitalised words from an offset on that no ordinary word is among, with initials."""
     words: list[Word] = []
-    while place < len(source.places) and len(words) < most:
+    first = source.at.get(offset, len(source.places))
+    for place in range(first, min(first + most, len(source.places))):
         word = source.word(place)
         is_initial = word.shape == "i" and bool(words)
-        if not (_is_unusual(source, word) or is_initial) or (words and not source.joins(place)):
+        if not (_is_unusual(word) or is_initial) or (words and not source.joins(place)):
             break
         words.append(word)
-        place += 1
     return words
 
 
@@ -144,7 +132,7 @@ def _after_roles(source: TextWords) -> Iterator[tuple[int, int]]:
             )
             if not is_name or (word.is_ordinary and not is_free):
                 break
-            end = source.places[source.extend(place) - 1][1]
+            end = source.name_end(place)
             yield word.start, end
             following = _form("colleague").match(source.text, end)
             place = source.at.get(following.end()) if following else None
@@ -165,10 +153,9 @@ def _is_role(source: TextWords, end: int) -> bool:
 
 def _after_verbs(source: TextWords) -> Iterator[tuple[int, int]]:
     for match in find_matches(read_rule("people", "to_somebody"), source.plain):
-        start = match.start()
-        is_first = _form("sentence_start").search(source.text, max(start - 2, 0), start)
-        place = source.at.get(match.end()) if start == 0 or is_first else None
-        words = _read_words(source, place) if place is not None else []
+        if not source.begins_sentence(match.start()):
+            continue
+        words = _read_words(source, match.end())
         names = [word for word in words if word.shape != "i"]
         is_one = len(names) == 1 and names[0].known == "given" and names[0].shape == "t"
         if is_one or (len(names) > 1 and not any(map(_is_substance, names))):
@@ -177,22 +164,22 @@ def _after_verbs(source: TextWords) -> Iterator[tuple[int, int]]:
 
 def _after_calls(source: TextWords) -> Iterator[tuple[int, int]]:
     for match in find_matches(read_rule("people", "calls"), source.plain):
-        place = source.at.get(match.end())
-        word = source.word(place) if place is not None else None
-        if word is None or word.shape != "t":
+        word = source.word_at(match.end())
+        if word is None or word.shape != "t" or is_clinical_term(word.form):
             continue
-        is_end = (
-            _form("end_of_call").match(source.text, word.end)
-            or source.text[word.end : word.end + 2] == " ("
-        )
-        if is_end and not is_clinical_term(word.form):
+        is_before_bracket = source.text.startswith(" (", word.end)
+        if is_before_bracket or _form("end_of_call").match(source.text, word.end):
             yield word.start, word.end
+
+
+def _in_cases(source: TextWords) -> Iterator[tuple[int, int]]:
+    for match in find_matches(read_rule("people", "case"), source.plain):
+        yield match.start("value"), match.start("value") + len(match["value"].rstrip())
 
 
 def _in_items(source: TextWords) -> Iterator[tuple[int, int]]:
     for match in _form("item").finditer(source.text):
-        place = source.at.get(match.end())
-        words = _read_words(source, place) if place is not None else []
+        words = _read_words(source, match.end())
         if not words or not _form("after_item").match(source.text, words[-1].end):
             continue
         is_known = any(word.is_clear() for word in words)
@@ -202,15 +189,13 @@ def _in_items(source: TextWords) -> Iterator[tuple[int, int]]:
 
 def _at_starts(source: TextWords) -> Iterator[tuple[int, int]]:
     for match in _form("start").finditer(source.text):
-        place = source.at.get(match.end())
-        words = _read_words(source, place) if place is not None else []
+        words = _read_words(source, match.end())
         names = [word for word in words if word.shape != "i"]
         if not names or any(map(_is_substance, names)):
             continue
         end = words[-1].end
-        if source.text[end : end + 2] == ", " and (
-            inverted := _after_comma(source, end + 2, names)
-        ):
+        is_inverted = source.text.startswith(", ", end)
+        if is_inverted and (inverted := _after_comma(source, end + 2, names)):
             yield words[0].start, inverted
         elif _is_person(source, names, end):
             yield words[0].start, end
@@ -233,35 +218,31 @@ def _before_ages(source: TextWords) -> Iterator[tuple[int, int]]:
             del words[0]
         if not words:
             continue
-        is_first = _form("sentence_start").search(
-            source.text, max(words[0].start - 2, 0), words[0].start
-        )
         is_many = len(words) > 1 or (words[0].shape != "l" and "(" in age[0])
-        if any(word.is_clear() for word in words) or (is_first and is_many):
+        is_first = is_many and source.begins_sentence(words[0].start)
+        if is_first or any(word.is_clear() for word in words):
             yield words[0].start, words[-1].end
 
 
 def _is_person(source: TextWords, names: list[Word], end: int) -> bool:
     """Whether what follows capitalised words is said of people, or ends a heading."""
-    place = source.at.get(end + 2) if source.text.startswith(", ", end) else None
-    is_followed = place is not None and _form("department").fullmatch(source.word(place).form)
-    if is_followed and names[0].is_clear():
+    following = source.word_at(end + 2) if source.text.startswith(", ", end) else None
+    if following and names[0].is_clear() and _form("department").fullmatch(following.form):
         return True
     if len(names) == 1:
         return False
-    if _form("age").match(source.text, end) or _form("does").match(source.folded, end):
+    if source.does(end) or _form("acts").match(source.folded, end):
         return True
-    if _form("acts").match(source.folded, end):
-        return True
-    return any(one.is_clear() for one in names) and bool(
-        _form("after_start").match(source.text, end)
+    is_clear = any(one.is_clear() for one in names)
+    return bool(
+        _form("age").match(source.text, end)
+        or (is_clear and _form("after_start").match(source.text, end))
     )
 
 
 def _after_comma(source: TextWords, start: int, before: list[Word]) -> int | None:
     """The end of the given name after a surname and a comma."""
-    place = source.at.get(start)
-    words = _read_words(source, place, 3) if place is not None else []
+    words = _read_words(source, start, 3)
     if not words or len(before) > 2 or any(map(_is_substance, words)):
         return None
     is_same = words[0].shape == before[0].shape or words[0].shape == "t"

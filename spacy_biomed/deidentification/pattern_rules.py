@@ -196,21 +196,8 @@ def _read_sequence(form: str, place: int) -> tuple[set[str], int]:
                 strings |= {""}
         found = {_join(one, other) for one in found for other in strings}
         if len(found) > _MOST:
-            return {_CLOSED}, _skip(form, place)
+            found = {_CLOSED}
     return found, place
-
-
-def _skip(form: str, place: int) -> int:
-    """The end of a sequence of which nothing more is asked."""
-    while place < len(form) and form[place] not in "|)":
-        part = _PART.match(form, place)
-        assert part is not None
-        place = part.end()
-        if part["group"] or part["around"]:
-            while form[place : place + 1] not in ("", ")"):
-                place = _skip(form, place + (form[place] == "|"))
-            place += 1
-    return place
 
 
 def _join(string: str, following: str) -> str:

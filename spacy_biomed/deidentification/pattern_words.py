@@ -69,6 +69,21 @@ class TextWords:
             word = self._words[place] = self._describe(*self.places[place])
         return word
 
+    def word_at(self, offset: int) -> Word | None:
+        """The word that starts at an offset."""
+        place = self.at.get(offset)
+        return None if place is None else self.word(place)
+
+    def words(self, first: int, end: int) -> list[Word]:
+        return [self.word(place) for place in range(first, end)]
+
+    def does(self, end: int) -> bool:
+        """Whether what only a person does follows an offset: "Candela refiere"."""
+        return _form("does").match(self.folded, end) is not None
+
+    def begins_sentence(self, start: int) -> bool:
+        return _form("sentence_start").search(self.text, max(start - 2, 0), start) is not None
+
     def _describe(self, start: int, end: int) -> Word:
         written, form = self.text[start:end], self.folded[start:end]
         parts = [form, *re.split("['-]", form)] if "-" in form or "'" in form else [form]
@@ -127,3 +142,7 @@ class TextWords:
                 break
             end = last + 1
         return end
+
+    def name_end(self, place: int) -> int:
+        """The offset where the name that begins with a word ends."""
+        return self.places[self.extend(place) - 1][1]

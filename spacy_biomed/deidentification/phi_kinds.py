@@ -22,56 +22,30 @@ Kind = Literal[
     "keep",
 ]
 
-# The labels of each kind, by corpus.
-_MEDDOCAN: dict[Kind, str] = {
-    "name": "NOMBRE_PERSONAL_SANITARIO NOMBRE_SUJETO_ASISTENCIA",
-    "date": "FECHAS",
-    "age": "EDAD_SUJETO_ASISTENCIA",
-    "phone": "NUMERO_FAX NUMERO_TELEFONO",
+# The labels of each kind: of MEDDOCAN; of i2b2 2014, its seven categories and their subtypes in the
+# XML files; of the starter corpus, and others that the shipped Spanish pipeline finds. Categories
+# are coarser than kinds: a hospital annotated as LOCATION becomes a town.
+_LABELS: dict[Kind, str] = {
+    "name": "NOMBRE_PERSONAL_SANITARIO NOMBRE_SUJETO_ASISTENCIA NAME PATIENT DOCTOR NOMBRE",
+    "date": "FECHAS DATE FECHA",
+    "age": "EDAD_SUJETO_ASISTENCIA AGE EDAD",
+    "phone": "NUMERO_FAX NUMERO_TELEFONO CONTACT PHONE FAX CONTACTO",
     "id": "ID_ASEGURAMIENTO ID_CONTACTO_ASISTENCIAL ID_EMPLEO_PERSONAL_SANITARIO "
-    "ID_SUJETO_ASISTENCIA ID_TITULACION_PERSONAL_SANITARIO",
-    "place": "CALLE TERRITORIO",
-    "country": "PAIS",
-    "institution": "CENTRO_SALUD HOSPITAL INSTITUCION",
-    "profession": "PROFESION",
-    "email": "CORREO_ELECTRONICO",
-    "other": "FAMILIARES_SUJETO_ASISTENCIA OTROS_SUJETO_ASISTENCIA SEXO_SUJETO_ASISTENCIA",
-}
-# The seven categories, and their subtypes in the corpus's XML files. The categories are coarser
-# than kinds: a hospital annotated as LOCATION becomes a town.
-_I2B2_2014: dict[Kind, str] = {
-    "name": "NAME PATIENT DOCTOR",
-    "date": "DATE",
-    "age": "AGE",
-    "phone": "CONTACT PHONE FAX",
-    "id": "USERNAME ROOM ZIP IPADDR IPADDRESS ID SSN MEDICALRECORD HEALTHPLAN ACCOUNT LICENSE "
-    "VEHICLE DEVICE BIOID IDNUM",
-    "place": "LOCATION STREET CITY STATE LOCATION-OTHER",
-    "country": "COUNTRY",
-    "institution": "DEPARTMENT HOSPITAL ORGANIZATION",
-    "profession": "PROFESSION",
-    "email": "EMAIL",
+    "ID_SUJETO_ASISTENCIA ID_TITULACION_PERSONAL_SANITARIO "
+    "USERNAME ROOM ZIP IPADDR IPADDRESS ID SSN MEDICALRECORD HEALTHPLAN ACCOUNT LICENSE VEHICLE "
+    "DEVICE BIOID IDNUM IDENTIFICADOR",
+    "place": "CALLE TERRITORIO LOCATION STREET CITY STATE LOCATION-OTHER LUGAR",
+    "country": "PAIS COUNTRY",
+    "institution": "CENTRO_SALUD HOSPITAL INSTITUCION DEPARTMENT ORGANIZATION",
+    "profession": "PROFESION PROFESSION",
+    "email": "CORREO_ELECTRONICO EMAIL",
     "url": "URL",
-}
-# The labels of the starter corpus, and others that the shipped Spanish pipeline finds.
-_STARTER_ES: dict[Kind, str] = {
-    "name": "NOMBRE",
-    "date": "FECHA",
-    "age": "EDAD",
-    "phone": "CONTACTO",
-    "id": "IDENTIFICADOR",
-    "place": "LUGAR",
-    "institution": "HOSPITAL",
-    "profession": "PROFESION",
-    "other": "FAMILIAR SEXO",
+    "other": "FAMILIARES_SUJETO_ASISTENCIA OTROS_SUJETO_ASISTENCIA SEXO_SUJETO_ASISTENCIA "
+    "FAMILIAR SEXO",
     "keep": "DIAGNOSTICO FARMACO PROCEDIMIENTO MORFOLOGIA_NEOPLASIA PROTEINA",
 }
-
 KINDS_OF_LABELS: dict[str, Kind] = {
-    label: kind
-    for corpus in (_MEDDOCAN, _I2B2_2014, _STARTER_ES)
-    for kind, labels in corpus.items()
-    for label in labels.split()
+    label: kind for kind, labels in _LABELS.items() for label in labels.split()
 }
 
 # Examples of known labels in messages.

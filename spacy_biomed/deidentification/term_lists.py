@@ -98,6 +98,11 @@ def is_name(word: str) -> bool:
     return any(name_words(language).is_name(word) for language in LANGUAGES)
 
 
+def is_ordinary(word: str) -> bool:
+    """Whether a normalised word is one of clinical texts in any language."""
+    return any(word in name_words(language).ordinary for language in LANGUAGES)
+
+
 def is_clear_name(word: str) -> bool:
     """Whether a normalised word is a name in any language, and no ordinary word in it."""
     return any(one.is_name(word) and word not in one.ordinary for one in map(name_words, LANGUAGES))

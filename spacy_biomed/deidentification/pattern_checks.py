@@ -29,10 +29,6 @@ def is_social_security_number(number: str) -> bool:
 
     The last two of the twelve digits are those before them modulo 97; where the number after the
     province has a leading zero, that zero does not count.
-
-    Examples:
-        >>> is_social_security_number("28 12345678 40"), is_social_security_number("28 12345678 41")
-        (True, False)
     """
     digits = re.sub(r"\D", "", number)
     if len(digits) != 12:
@@ -60,10 +56,8 @@ def _is_serial(match: re.Match[str]) -> bool:
 
 def _is_plate(match: re.Match[str]) -> bool:
     """Whether the letters are not an acronym and no number follows, as in a row of values."""
-    is_row = (
-        re.compile(r"[ |;,]{1,3}\d(?!\d{3}[ -]?[A-Z]{3}\b)").match(match.string, match.end())
-        is not None
-    )
+    row = re.compile(r"[ |;,]{1,3}\d(?!\d{3}[ -]?[A-Z]{3}\b)")
+    is_row = row.match(match.string, match.end()) is not None
     return not is_row and match[0][-3:].lower() not in name_words("es").ordinary
 
 
@@ -71,9 +65,8 @@ def _is_mixed(match: re.Match[str]) -> bool:
     """Whether there are digits, and letters that do not name a unit, five or more in all."""
     value = match["value"]
     letters = "".join(filter(str.isalpha, value)).lower()
-    is_word = letters in ("mph", "kph", "kmh", "hrs", "min", "rpm")
-    has_digits = any(map(str.isdigit, value))
-    return bool(letters) and has_digits and not is_word and sum(map(str.isalnum, value)) >= 5
+    is_name = letters not in ("", "mph", "kph", "kmh", "hrs", "min", "rpm")
+    return is_name and any(map(str.isdigit, value)) and sum(map(str.isalnum, value)) >= 5
 
 
 def _is_in_segment(match: re.Match[str]) -> bool:
@@ -117,12 +110,9 @@ def _is_compact_date(match: re.Match[str]) -> bool:
     digits = match[0]
     if len(digits) != 8 or not digits.isdigit():
         return False
+    orders = (digits[:4], digits[4:6], digits[6:]), (digits[4:], digits[2:4], digits[:2])
     return any(
-        year[:2] in ("19", "20") and _exists(int(month), int(day))
-        for year, month, day in (
-            (digits[:4], digits[4:6], digits[6:]),
-            (digits[4:], digits[2:4], digits[:2]),
-        )
+        year[:2] in ("19", "20") and _exists(int(month), int(day)) for year, month, day in orders
     )
 
 
@@ -220,13 +210,12 @@ def _has_road(match: re.Match[str]) -> bool:
 
 def _is_named(match: re.Match[str]) -> bool:
     """Whether a word of its name, if it needs any, is neither ordinary nor a clinical term."""
-    named = match.groupdict().get("named")
-    if named is None:
+    groups = match.groupdict()
+    if groups.get("named") is None:
         return True
     ordinary = name_words("en").ordinary
-    words = [fold(word) for word in re.findall(r"[^\W\d_][\w-]+", named)]
-    is_whole = match.groupdict().get("value") is not None
-    words = words[:1] if is_whole else words
+    words = [fold(word) for word in re.findall(r"[^\W\d_][\w-]+", groups["named"])]
+    words = words[:1] if groups.get("value") is not None else words
     return any(
         len(word) > 2 and word not in ordinary and not is_clinical_term(word) for word in words
     )

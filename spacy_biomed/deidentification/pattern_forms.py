@@ -24,7 +24,7 @@ from pathlib import Path
 
 from .plain_text import fold
 from .surrogate_dates import MONTHS, one_of
-from .term_lists import shared_terms, terms
+from .term_lists import terms
 
 FOLDER = Path(__file__).parent / "patterns"
 # Characters before a match that are looked at.
@@ -43,18 +43,11 @@ def read_table(name: str) -> RawConfigParser:
 
 @cache
 def find_form(table: str, section: str, language: str = "") -> re.Pattern[str]:
-    """The form of a section.
-
-    Args:
-        table: name of the file.
-        language: whose values and lists of terms to use, where the form has any.
-    """
-    row = read_table(table)[section]
+    """The form of a section, with the values and lists of terms of a language."""
     form = _fill("{form}", table, section, language)
-    case = row.get("case")
-    return re.compile(
-        fold_form(form) if case == "folded" else form, re.IGNORECASE if case == "ignored" else 0
-    )
+    case = read_table(table)[section].get("case")
+    form = fold_form(form) if case == "folded" else form
+    return re.compile(form, re.IGNORECASE if case == "ignored" else 0)
 
 
 def _fill(text: str, table: str, section: str, language: str) -> str:
@@ -79,7 +72,7 @@ def _alternatives(name: str, language: str) -> str:
     if name == "months":
         return one_of(MONTHS)
     if name != "countries":
-        return _one_of(shared_terms(name))
+        return _one_of(terms("", name))
     countries = _one_of((*terms(language, "countries"), *terms(language, "regions")))
     return f"{countries}|{countries.upper()}"
 

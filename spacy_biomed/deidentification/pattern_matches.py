@@ -59,7 +59,6 @@ PATTERNS = (*PATTERN_LABELS, *OPTIONAL_LABELS)
 # Patterns of words, of which a part is worth as much.
 CUT = frozenset({"institution", "name", "place", "profession", "relative"})
 
-
 _Finder = Callable[[PlainText, str], Found]
 # A match of an earlier finder is preferred to an overlapping one of a later finder, of which the
 # part before it stays.
@@ -83,11 +82,7 @@ _FINDERS: tuple[_Finder, ...] = (
 def find_patterns(text: str, language: str) -> list[tuple[int, int, str]]:
     """Find everything in a text that has the form of personal data.
 
-    Args:
-        language: "en" or "es".
-
-    Returns:
-        disjoint spans (start, end, one of `PATTERNS`) in text order, in characters, end exclusive.
+    The spans (start, end, one of `PATTERNS`) are disjoint, in text order, in characters.
 
     Examples:
         >>> text = "Visto el 12/03/2019 (TA 120/80, dolor 5/10). DNI 12345678Z."
@@ -114,23 +109,15 @@ def find_patterns(text: str, language: str) -> list[tuple[int, int, str]]:
 def choose_labels(declared: Iterable[str], given: dict[str, str]) -> dict[str, str]:
     """The label of each pattern; none for an optional pattern without a label that is declared.
 
-    Args:
-        declared: labels that the pipeline's other components find.
-        given: pattern to label, which takes precedence.
-
-    Raises:
-        BiomedError: if there is no such pattern.
+    Labels that are `declared` are those of the pipeline's other components; `given` ones, by
+    pattern, take precedence.
     """
     check_patterns(given)
     known = set(declared)
-    chosen = {
-        pattern: next((label for label in labels if label in known), labels[-1])
-        for pattern, labels in PATTERN_LABELS.items()
-    }
-    for pattern, labels in OPTIONAL_LABELS.items():
-        found = next((label for label in labels if label in known), None)
-        if found is not None:
-            chosen[pattern] = found
+    chosen = {pattern: labels[-1] for pattern, labels in PATTERN_LABELS.items()}
+    for pattern, labels in {**PATTERN_LABELS, **OPTIONAL_LABELS}.items():
+        if found := [label for label in labels if label in known]:
+            chosen[pattern] = found[0]
     return {**chosen, **given}
 
 

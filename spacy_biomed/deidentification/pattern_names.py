@@ -18,14 +18,8 @@ _form = partial(find_form, "people")
 def find_names(source: TextWords) -> Iterator[tuple[int, int]]:
     """(start, end) of each name in the lists of names; some may overlap.
 
-    Where capitals tell nothing, all words of a name have to be known. Names are:
-
-    - A known given name with the names after it.
-    - Known surnames with a given name or an initial after a comma.
-    - Names after a title ("Dr.").
-    - Known names after a field or a person ("Nombre:", "su hija", also in JSON and XML).
-    - Known names before what only people do ("refiere").
-    - The words of components in segments of HL7.
+    Where capitals tell nothing, all words of a name have to be known. Names after a field or a
+    person ("Nombre:", "su hija", also in JSON and XML) have to be known, those after a title not.
     """
     for cue in ("title", "field"):
         for match in find_matches(read_rule("people", cue), source.plain):

@@ -26,11 +26,10 @@ class Rule(NamedTuple):
         checks: what else a match has to be: names of `pattern_checks.CHECKS`, or modules of
             python-stdnum whose number it has to be, such as stdnum.es.nie.
         after, not_after: what has to stand before a match, and what must not: names of sections of
-            the same table or `shared.cfg`; None for nothing.
-        needs: regular expression for what a folded text must have, to be faster; None for nothing.
+            the same table or `shared.cfg`.
+        needs: what a folded text must have, to be faster.
         is_folded: whether the form is one of the folded text ("case = folded").
-        is_number: whether the form begins with the first digit of a number ("at = number"); it is
-            looked for only there.
+        is_number: whether the form is looked for only at the start of numbers ("at = number").
         prefixes: what the form begins with (`find_prefixes`); empty if that is unknown.
     """
 
@@ -144,16 +143,8 @@ _REPEAT = re.compile(r"(?P<sign>[*+?]|\{(?P<least>\d*)[\d,]*\})[?+]?")
 def find_prefixes(form: str) -> frozenset[str]:
     """Folded strings of at most three characters, with one of which every match begins.
 
-    Args:
-        form: regular expression of groups, classes, escapes and alternatives.
-
-    Returns:
-        the strings, `NUMBER` for any number; empty if matches may begin within a word, or nothing
-        can be said.
-
-    Examples:
-        >>> sorted(find_prefixes(r"\\b(?:tel[eé]fono|m[óo]vil|\\d)s?[:.]?\\s*"))
-        ['0', 'mov', 'tel']
+    `NUMBER` stands for any number. None are found if matches may begin within a word, or nothing
+    can be said.
     """
     if not form.startswith(_AT_WORD):
         return frozenset()

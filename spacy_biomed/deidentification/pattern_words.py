@@ -17,11 +17,9 @@ SHORTEST_JOINED = 8
 
 
 class Word(NamedTuple):
-    """A word of a text, with what is known about it.
+    """A word of a text: its place, its folded form, and what is known about it.
 
     Attributes:
-        start, end: in the text.
-        form: folded.
         shape: "l" for lower case, "u" for capitals, "t" for a capital first, "i" for an initial.
         known: "given", "surname" or "" for a name that is known.
         is_ordinary: whether it is also, or only, a word of clinical texts.
@@ -47,11 +45,7 @@ def _all_names(language: str) -> frozenset[str]:
 class TextWords:
     """The words of a plain text, each by its place among them, and how they make up names.
 
-    Attributes:
-        places: (start, end) of each word in the text.
-        at: the place of the word that starts at an offset.
-        known: what is known of the words of the language.
-        names: all names but particles; `particles` are those of names ("de", "van").
+    `places` are (start, end) in the text, `at` the place of the word that starts at an offset.
     """
 
     def __init__(self, plain: PlainText, language: str):
@@ -86,7 +80,7 @@ class TextWords:
 
     def _describe(self, start: int, end: int) -> Word:
         written, form = self.text[start:end], self.folded[start:end]
-        parts = [form, *re.split("['-]", form)] if "-" in form or "'" in form else [form]
+        parts = [form, *re.split("['-]", form)]
         known = "given" if len(form) >= SHORTEST_JOINED and self.known.is_joined_name(form) else ""
         for part in parts:
             if part in self.known.given:
@@ -132,12 +126,9 @@ class TextWords:
         first, end = self.word(place), place + 1
         while end - place < MAX_WORDS and self.joins(end):
             last = end
-            while (
-                last - end < MAX_PARTICLES
-                and self.word(last).form in self.particles
-                and self.joins(last + 1)
-            ):
-                last += 1
+            for _ in range(MAX_PARTICLES):
+                if self.word(last).form in self.particles and self.joins(last + 1):
+                    last += 1
             if not self._continues(last, first):
                 break
             end = last + 1

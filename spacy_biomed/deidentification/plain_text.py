@@ -84,17 +84,9 @@ class PlainText:
     Spaces of any kind and number are one space, typographic hyphens a hyphen, letters with
     combining accents one letter, and look-alikes from other alphabets Latin letters. Invisible
     characters, the hyphen of a word broken at a line end, and the spaces of a word written with
-    spaces between its letters are absent. A line end is a space where the line was only
-    wrapped, else "\\n".
-
-    Attributes:
-        text: the plain text.
-        lines: the same, but each line end is "\\n".
-        original: the text that it was made of.
+    spaces between its letters are absent. In `text`, a line end is a space where the line was only
+    wrapped, else "\\n"; in `lines`, each is "\\n".
     """
-
-    text: str
-    lines: str
 
     def __init__(self, original: str):
         self.original = original
@@ -170,18 +162,15 @@ class PlainText:
         kinds = tuple(kind for kind, sign in _SIGNS_OF.items() if sign.search(text))
         for match in _find_longer(kinds).finditer(text) if kinds else ():
             start, end = match.span()
-            parts.append(text[last:start])
-            places.extend(range(last, start))
-            last = end
-            if match.lastgroup == "spaced":
-                parts.append(match[0].replace(" ", ""))
-                places.extend(range(start, end, 2))
-                continue
             short = _shorten_match(match)
-            parts.append(short)
-            places.extend([start] * len(short))
-            if short:
+            parts += text[last:start], short
+            places.extend(range(last, start))
+            if match.lastgroup == "spaced":
+                places.extend(range(start, end, 2))
+            elif short:
+                places.append(start)
                 self._ends[len(places) - 1] = end
+            last = end
         if not parts:
             return text
         places.extend(range(last, len(text)))
@@ -202,6 +191,8 @@ class PlainText:
 
 
 def _shorten_match(match: re.Match[str]) -> str:
+    if match.lastgroup == "spaced":
+        return match[0].replace(" ", "")
     if match.lastgroup == "accents":
         composed = unicodedata.normalize("NFC", match[0])
         return composed if len(composed) == 1 else match[0][0]

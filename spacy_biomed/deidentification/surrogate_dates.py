@@ -115,14 +115,9 @@ _LATEST_YEAR = 2068
 def find_latest(
     texts: Iterable[str], language: str, day_first: bool, latest_year: int | None = None
 ) -> date | None:
-    """The latest of the dates in texts; a date with a year is preferred to dates without.
+    """The latest date in texts of a date or a range each, as `DateShift` reads them.
 
-    Args:
-        texts: one date, or range of dates, each.
-        language, day_first, latest_year: as in `DateShift`.
-
-    Returns:
-        None if no text can be parsed as a date.
+    A date with a year is preferred to dates without.
     """
     reader = DateShift(0, language, day_first, latest_year)
     days = [day for text in texts for day in reader.read(text)]
@@ -137,10 +132,6 @@ def draw_shift(key: DocumentKey, latest: date | None, *, is_shared: bool) -> int
     becomes a uniformly distributed day from 1990 to 2029, independent of the date, and all dates
     are shifted by the same number of days. Documents with a shared key need the same shift. It is
     up to five years in either direction, and reveals no mean because there is only one shift.
-
-    Args:
-        latest: the document's latest date; None if it has none.
-        is_shared: whether other documents have the same key.
     """
     if is_shared:
         return key.number(2 * _FARTHEST + 1, "shift") - _FARTHEST
@@ -277,12 +268,7 @@ def _write_date(fields: dict[str, str], moved: date, days: int, language: str) -
 
 
 def find_month(name: str, language: str) -> int:
-    """The number of a month, from 1, by its name or abbreviation.
-
-    Args:
-        name: in any language that `MONTHS` has, and any case.
-        language: which one is tried first.
-    """
+    """The number of a month, from 1, by its name or abbreviation; `language` is tried first."""
     return _find_name(name, MONTHS, language)[1] + 1
 
 

@@ -98,16 +98,9 @@ def write_number(text: str, formats: FormatSurrogates) -> str | None:
 
 
 def limit_age(text: str, limit: int) -> str | None:
-    """Set all ages in years that reach the limit to the limit.
+    """Set all ages in years that reach the limit to the limit; None without a number or limit.
 
     HIPAA's "safe harbor" (45 CFR 164.514(b)(2)) groups all ages over 89.
-
-    Returns:
-        the text; None if it has no number, or the limit is 0.
-
-    Examples:
-        >>> limit_age("93 years", 90), limit_age("18 months", 90), limit_age("elderly", 90)
-        ('90 years', '18 months', None)
     """
     if not limit or not _AGE.search(text):
         return None

@@ -29,7 +29,7 @@ def normalized_words(text: str) -> list[str]:
 
 @cache
 def terms(language: str, name: str) -> tuple[str, ...]:
-    """Read a list: given_female, given_male, surnames, places, countries or institutions."""
+    """Read a list of a language, such as given_female or places, or of "", such as companies."""
     return tuple(read_terms(FOLDER / language / f"{name}.txt"))
 
 
@@ -115,15 +115,9 @@ def is_clinical_term(words: str) -> bool:
 
 
 @cache
-def shared_terms(name: str) -> tuple[str, ...]:
-    """Read a list for all languages, such as companies."""
-    return tuple(read_terms(FOLDER / f"{name}.txt"))
-
-
-@cache
 def word_list(name: str) -> frozenset[str]:
     """Read a list for all languages, normalised: particles, address_words or generic_words."""
-    return frozenset(map(normalize, shared_terms(name)))
+    return frozenset(map(normalize, terms("", name)))
 
 
 def match_case(term: str, original: str) -> str:

@@ -34,12 +34,7 @@ _MAKE_KEY = (
 
 
 def read_vault_key(file: Path | None) -> bytes:
-    """Read the key of a vault from a file, or from the environment variable.
-
-    Raises:
-        BiomedError: if there is none, if Fernet cannot use it, or if `cryptography` is not
-            installed.
-    """
+    """Read the key of a vault from a file, or from the environment variable, and check it."""
     where = KEY_VARIABLE if file is None else str(file)
     given = os.environ.get(KEY_VARIABLE) if file is None else read_secret(file, "key")
     if given is None:
@@ -53,11 +48,7 @@ def read_vault_key(file: Path | None) -> bytes:
 
 
 def read_secret(path: Path, what: str = "secret") -> str:
-    """Read a secret, or a key, from a file.
-
-    Raises:
-        BiomedError: if it cannot be read; the message has nothing of its content.
-    """
+    """Read a secret, or a key, from a file; no message has anything of its content."""
     try:
         return path.read_text(encoding="utf8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -80,17 +71,9 @@ def writing_vault(
 ) -> Iterator[Callable[[str, Deidentified, Mapping[str, object]], None]]:
     """Yields a function that adds a document; the file, of mode 600, appears at the end.
 
-    Args:
-        vault: file to write, which must not exist.
-        key: see `read_vault_key`.
-        identifier: random, also written with the output (`identifier_place`).
-
-    Yields:
-        a function of the name of a document (that of its file, or "" for the next row), of the
-        document, and of the fields that are written with it.
-
-    Raises:
-        BiomedError: if there is such a file, or it cannot be written.
+    The function gets the name of the document (that of its file, or "" for the next row), the
+    document, and the fields that are written with it. `identifier` is random, and also written with
+    the output (`identifier_place`).
     """
     cipher, numbers = _create_cipher(key, "the key"), count()
     with replacing_file(vault) as partial:
@@ -112,22 +95,18 @@ def writing_vault(
 
 
 class Vault:
-    """The originals of the documents of an output.
-
-    Attributes:
-        path: file of the vault.
-        key: see `read_vault_key`.
-        output: file or folder that was written with it.
-
-    Raises:
-        BiomedError: if a file cannot be read, the key is another, or the vault is of another
-            output.
-    """
+    """The originals of the documents of `output`, the file or folder that was written with it."""
 
     def __init__(self, path: Path, key: bytes, output: Path):
         self.path, self._cipher = path, _create_cipher(key, "the key")
         self._tokens: dict[str, bytes] = {}
-        identifier = _read_identifier(output)
+        place = identifier_place(output)
+        identifier = _read_identifier(place)
+        if identifier is None:
+            raise BiomedError(
+                f"{place}: cannot be read; it has the identifier of the vault of {output}, and "
+                "belongs where that is"
+            )
         try:
             tokens = path.read_bytes().splitlines()
         except OSError as error:
@@ -147,16 +126,12 @@ class Vault:
         return len(self._tokens)
 
     def restore(self, name: str, place: str, text: str, fields: Mapping[str, object]) -> str:
-        """The original of a de-identified text.
+        """The original of a de-identified text, which is refused if it is not as it was written.
 
         Args:
             name: of the document's file, or the number of its row, from 0.
             place: of the document, for messages.
-            text: as it was written with the vault.
             fields: those that were written with it, and perhaps others.
-
-        Raises:
-            BiomedError: if the vault has no such document, or with another text or other fields.
         """
         if name not in self._tokens:
             raise BiomedError(f"{place}: not one of the {len(self)} documents of {self.path}")
@@ -182,34 +157,27 @@ class Vault:
         return identifier, name, names, digest, originals
 
 
-def _read_identifier(output: Path) -> str:
-    place = identifier_place(output)
-    try:
-        return place.read_text(encoding="utf8").strip()
-    except (OSError, UnicodeDecodeError):
-        raise BiomedError(
-            f"{place}: cannot be read; it has the identifier of the vault of {output}, and "
-            "belongs where that is"
-        ) from None
-
-
 def identifier_place(output: Path) -> Path:
     """The file with the identifier of an output's vault: in a folder, or beside a file."""
     return output / IDENTIFIER if output.is_dir() else output.with_name(output.name + IDENTIFIER)
 
 
+def _read_identifier(place: Path) -> str | None:
+    """The identifier at a place; None if something else is there."""
+    try:
+        found = re.fullmatch(r"([0-9a-f]{32})\s*", place.read_text(encoding="utf8"))
+    except (OSError, UnicodeDecodeError):
+        return None
+    return found and found[1]
+
+
 def check_identifier(place: Path) -> None:
     """Raise BiomedError if something else than an identifier is at its place."""
-    if os.path.lexists(place):
-        try:
-            is_one = re.fullmatch("[0-9a-f]{32}\n", place.read_text(encoding="utf8"))
-        except (OSError, UnicodeDecodeError):
-            is_one = None
-        if is_one is None:
-            raise BiomedError(
-                f"{place}: the identifier of a vault would be here, and this is something else: "
-                "move it away, or name another output"
-            )
+    if os.path.lexists(place) and _read_identifier(place) is None:
+        raise BiomedError(
+            f"{place}: the identifier of a vault would be here, and this is something else: "
+            "move it away, or name another output"
+        )
 
 
 def _hash(text: str, fields: Mapping[str, object]) -> str:

@@ -1,7 +1,5 @@
 """Abbreviations that a text defines, as in "transient ischemic attack (TIA)"."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Each corpus annotates only some labels. If a document has no mention of a label 
 not annotate, nothing is known: heads must not learn from it, and scores must not count it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

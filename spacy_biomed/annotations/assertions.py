@@ -1,7 +1,5 @@
 """What a text says of a mention: `span._.is_negated` and four more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import partial
 

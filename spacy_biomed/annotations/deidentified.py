@@ -1,7 +1,5 @@
 """`doc._.deidentified`: a text without personal data, and the mapping of its offsets."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What a `Doc` keeps about its document: keys of `doc.user_data`, and gold that fits no tokens."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Copy annotation layers from a document to another document with the same tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Texts that mark the two arguments of a relation: marking arguments, and finding them."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Pairs of texts (premise and hypothesis, question and context) as one Doc."""
 
-from __future__ import annotations
-
 import numpy as np
 from spacy.attrs import IS_SPACE
 from spacy.language import Language

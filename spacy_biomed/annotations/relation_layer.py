@@ -1,7 +1,5 @@
 """`doc._.relations`: labelled relations between spans, gold or predicted."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple, cast

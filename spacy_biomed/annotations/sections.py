@@ -1,7 +1,5 @@
 """`doc.spans["sections"]` and `span._.section`: the sections of a note."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 
 from spacy.tokens import Span

@@ -1,7 +1,5 @@
 """Spans of an evaluation text that a model could have memorised from the training part."""
 
-from __future__ import annotations
-
 from spacy.matcher import PhraseMatcher
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab

@@ -3,8 +3,6 @@
 They are in `doc.user_data` of the reference document, and so are saved in corpora.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 

@@ -1,8 +1,6 @@
 """What a conversion found and wrote: counts for each part, and the content of `corpus.json`."""
 
-from __future__ import annotations
-
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -63,12 +61,6 @@ class PartReport:
     changes: dict[str, int] = field(default_factory=dict)
     duplicates: int = 0
     dropped: int = 0
-
-    @classmethod
-    def start(cls, documents: Iterable[Document], dropped: int) -> PartReport:
-        """Create the report of documents as they were read, with the repairs of flaws counted."""
-        changes = Counter(kind for document in documents for kind in document.changes)
-        return cls(changes=dict(changes), dropped=dropped)
 
     @property
     def unaligned(self) -> int:

@@ -7,6 +7,7 @@ annotations on tokens (`gold`), write, and report (`conversion_report`).
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -23,12 +24,12 @@ from ..formats.assertion_attributes import complete_assertions
 from ..formats.documents import Document
 from ..formats.registry import list_formats, read_documents
 from ..formats.repairs import ChangeLog, OnError, keeping_log
+from . import mention_replacement
 from .conversion_report import ConversionReport, PartReport, compare_parts, find_unseen_share
 from .corpus_catalogue import CorpusEntry, find_corpus
 from .downloads import unpacking
 from .gold import CONCEPT, annotate, create_doc
 from .label_map import LabelMap, find_mention_labels, keep_labels, map_labels
-from .mention_replacement import replace_mentions
 from .splits import Paths, drop_repeats, find_parts, split_parts
 from .tokenizer import create_tokenizer
 from .units import cut_documents
@@ -134,20 +135,29 @@ def convert_corpus(
         complete_assertions([*chain.from_iterable(parts.values())])
         parts = cut_documents(parts, language, sentences=sentences or bool(pairs), pairs=pairs)
         log.rename(str(folder), str(source))
-    reports = {
-        part: PartReport.start(documents, dropped.get(part, 0)) for part, documents in parts.items()
-    }
+    reports = {part: PartReport(dropped=dropped.get(part, 0)) for part in parts}
+    for part, documents in parts.items():
+        reports[part].changes.update(Counter(chain.from_iterable(one.changes for one in documents)))
     if replace_mentions is not None:
-        parts["train"] = _multiply(name, parts, Path(replace_mentions), copies, seed)
+        if "train" not in parts:
+            raise BiomedError(
+                f"{name}: no training part to replace mentions in; give it with --train"
+            )
+        parts["train"] = mention_replacement.replace_mentions(
+            parts["train"], replace_mentions, copies, seed
+        )
     bins = _place(parts, reports, language, spans_key, identifier, progress)
     compare_parts(parts, reports)
-    published = entry if entry and (entry.conversion or not (labels or label_map)) else None
+    is_published = entry is not None and bool(entry.conversion or not (labels or label_map))
+    found = ({*report.mentions, *report.classes, *report.means} for report in reports.values())
     report = ConversionReport(
         name=name,
         language=language,
         format=format,
         output=output,
-        labels=_find_labels(reports, published, annotated_labels),
+        labels=sorted(
+            annotated_labels.union(entry.labels if entry and is_published else (), *found)
+        ),
         annotated_labels=sorted(annotated_labels),
         parts=reports,
         seeded_parts=seeded,
@@ -234,14 +244,6 @@ def _check_identifier(parts: Mapping[str, list[Document]], identifier: str) -> N
         raise BiomedError(f"{problem}; they have: {has}")
 
 
-def _multiply(
-    name: str, parts: Mapping[str, list[Document]], terms: Path, copies: int, seed: int
-) -> list[Document]:
-    if "train" not in parts:
-        raise BiomedError(f"{name}: no training part to replace mentions in; give it with --train")
-    return replace_mentions(parts["train"], terms, copies, seed)
-
-
 def _place(
     parts: Mapping[str, Sequence[Document]],
     reports: Mapping[str, PartReport],
@@ -265,13 +267,6 @@ def _place(
     return bins
 
 
-def _find_labels(
-    reports: Mapping[str, PartReport], published: CorpusEntry | None, annotated: Collection[str]
-) -> list[str]:
-    found = ({*report.mentions, *report.classes, *report.means} for report in reports.values())
-    return sorted(set(annotated).union(published.labels if published else (), *found))
-
-
 def _write(
     report: ConversionReport,
     bins: Mapping[str, DocBin],
@@ -282,6 +277,5 @@ def _write(
         for part, doc_bin in bins.items():
             doc_bin.to_disk(folder / f"{part}.spacy")
         for name, content in (("corpus", report.describe()), ("conversion", log.describe())):
-            (folder / f"{name}.json").write_text(
-                json.dumps(content, ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
-            )
+            text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+            (folder / f"{name}.json").write_text(text, encoding="utf-8")

@@ -1,6 +1,5 @@
 """The corpora that the package knows by name, read from `corpus_catalogue.json`."""
 
-import difflib
 import json
 import re
 from dataclasses import dataclass, field
@@ -9,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ..errors import BiomedError, add_hint
+from ..errors import BiomedError, add_hint, suggest
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,27 +120,16 @@ def find_corpus(name: str) -> CorpusEntry:
         >>> find_corpus("NCBI-Disease").name
         'ncbi_disease'
     """
-    by_name = _by_name()
-    key = _normalise(name)
-    if key in by_name:
-        return by_name[key]
-    close = difflib.get_close_matches(key, by_name, n=5, cutoff=0.6)
-    suggestions = list(dict.fromkeys(by_name[match].name for match in close))
+    for entry in all_corpora():
+        if _normalise(name) in map(_normalise, (entry.name, *entry.aliases)):
+            return entry
     problem = (
         f"no corpus named '{name}' in the catalogue: `python -m spacy biomed corpora` lists them "
         "all; for a corpus of your own give --format, such as brat, columns or jsonl"
     )
-    hint = f"did you mean {' or '.join(suggestions)}?" if suggestions else ""
-    raise BiomedError(add_hint(problem, hint))
+    raise BiomedError(add_hint(problem, suggest(name, [entry.name for entry in all_corpora()])))
 
 
 def _normalise(name: str) -> str:
     """Normalise a name: 'i2b2-2010', 'I2B2 2010' and 'i2b2_2010' are the same."""
     return re.sub(r"[^a-z0-9]+", "", name.lower())
-
-
-@cache
-def _by_name() -> dict[str, CorpusEntry]:
-    return {
-        _normalise(name): entry for entry in all_corpora() for name in (entry.name, *entry.aliases)
-    }

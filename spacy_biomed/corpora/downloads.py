@@ -23,12 +23,9 @@ SUFFIXES = (".ann", ".json", ".tsv", ".txt", ".xml")
 
 
 def download_corpus(entry: CorpusEntry, folder: Path) -> list[Path]:
-    """Download a corpus to its folder, or check the files that are there.
+    """Download a corpus to its folder, and list what is new; or check the files that are there.
 
     Nothing is left of a download that fails, or whose files are not as published.
-
-    Returns:
-        the files and folders that were downloaded; empty if all were there, as published.
     """
     if entry.access == "ships":
         raise BiomedError(f"{entry.name}: comes with the project, in assets/{entry.name}/")
@@ -88,23 +85,23 @@ def _fetch(entry: CorpusEntry, paths: Mapping[str, str], scratch: Path) -> None:
     for number, command in enumerate(commands):
         place = ["-C", str(repository)] if number else []
         # Bytes as they are committed, whatever the user's settings say; no question for a password.
-        done = _run(["git", "-c", "core.autocrlf=false", *place, *command])
+        try:
+            done = subprocess.run(
+                ["git", "-c", "core.autocrlf=false", *place, *command],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
+                check=False,
+            )
+        except FileNotFoundError as error:
+            raise BiomedError("downloads need the command git: install it") from error
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise BiomedError(
                 f"{entry.name}: {entry.repository} at {entry.commit} could not be downloaded "
                 f"({escape(reason, 300)}); check the connection and try again"
             )
-
-
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
-    try:
-        return subprocess.run(
-            command, capture_output=True, text=True, errors="replace", env=environment, check=False
-        )
-    except FileNotFoundError as error:
-        raise BiomedError("downloads need the command git: install it") from error
 
 
 def _move(source: Path, target: Path, entry: CorpusEntry) -> None:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 from spacy.attrs import SENT_START
@@ -40,9 +41,8 @@ MentionKey = tuple[str, tuple[Offsets, ...]]
 class Placement:
     """The mentions of a document with a span of tokens, and those without, for three reasons.
 
-    Attributes:
-        inside_token: mentions that start or end inside a token.
-        overlapping: mentions that share a token with a longer mention of a flat layer.
+    They start or end inside a token, share one with a longer mention of a flat layer, or are
+    discontinuous.
     """
 
     mentions: list[Mention] = field(default_factory=list)
@@ -66,13 +66,10 @@ class Placement:
 def place_mentions(
     doc: Doc, mentions: Sequence[Mention], *, flat: bool, identifier: str = CONCEPT
 ) -> Placement:
-    """Find the span of tokens of each mention.
+    """Find the span of tokens of each mention; one that the source gives twice counts once.
 
-    Args:
-        identifier: the attribute of mentions that becomes the span's `kb_id_`.
-        mentions: a mention that the source gives twice (same label, same characters) counts once.
-        flat: whether no two spans may share a token. Of such mentions the longest stays, and of
-            equally long mentions the first.
+    In a flat layer no two spans share a token: of such mentions the longest stays, and of equally
+    long ones the first. The attribute `identifier` of mentions becomes the span's `kb_id_`.
     """
     unique = {_key(mention): mention for mention in mentions}
     placement = Placement(mentions=list(unique.values()))
@@ -107,28 +104,20 @@ def place_relations(
     value, or one of several values, of an attribute of mentions. The relation then goes from each
     mention of the first concept to each mention of the second.
 
-    Args:
-        placed: the spans of the document's mentions (`Placement.placed`).
-
-    Returns:
-        the relations between spans, each once, and the relations without spans, because an argument
-        has no span in the layer. The first is None if relations are not annotated, or if an
-        argument names nothing in the document, since it is then unknown which spans are unrelated.
+    The result is the relations between spans, each once, and the relations of which an argument has
+    no span. The first is None if relations are not annotated, or if an argument names nothing in
+    the document, since it is then unknown which spans are unrelated.
     """
-    if not document.relations:
-        return None if document.relations is None else [], []
+    if document.relations is None:
+        return None, []
     spans = _spans_by_name(document.mentions or (), placed)
     if not all({relation.head, relation.tail} <= spans.keys() for relation in document.relations):
         return None, document.relations
     found: dict[SpanRelation, None] = {}
     lost = []
     for relation in document.relations:
-        pairs = [
-            SpanRelation(head, tail, relation.label)
-            for head in spans[relation.head]
-            for tail in spans[relation.tail]
-            if head != tail
-        ]
+        ends = product(spans[relation.head], spans[relation.tail])
+        pairs = [SpanRelation(*pair, relation.label) for pair in ends if pair[0] != pair[1]]
         found.update(dict.fromkeys(pairs))
         if not pairs:
             lost.append(relation)
@@ -189,16 +178,10 @@ def annotate(
 ) -> Annotated:
     """Set the annotations of a document on its Doc.
 
-    Classes and scores are set in `doc.cats`, the two texts of a pair in `doc.spans["pair"]`,
-    answers in `doc.spans["answer"]`, relations in `doc._.relations`. If the document has None for
-    a layer, the layer is not annotated and not set. Spans get the assertions of their mentions
-    (`assertion_attributes.read_assertions`). An empty list gives an empty layer. A text that
-    marks the two arguments of a relation gets its relation but no layer of mentions, because the
-    arguments alone do not annotate all entities.
-
-    Args:
-        spans_key: the span group for mentions, which may overlap; None for `doc.ents`.
-        identifier: as for `place_mentions`.
+    If the document has None for a layer, the layer is not annotated and not set; an empty list
+    gives an empty layer. Mentions are in `doc.ents`, or in the span group `spans_key`, where they
+    may overlap. A text that marks the two arguments of a relation gets its relation but no layer
+    of mentions, because the arguments alone do not annotate all entities.
     """
     if document.cats is not None:
         doc.cats = dict(document.cats)
@@ -230,11 +213,7 @@ def annotate(
 
 
 def _scope(document: Document) -> AnnotationScope:
-    regions = {
-        (start, end, mention.label)
-        for mention in document.uncertain
-        for start, end in mention.fragments
-    }
+    regions = {(*place, one.label) for one in document.uncertain for place in one.fragments}
     return AnnotationScope(document.annotated_labels, tuple(regions))
 
 

@@ -6,6 +6,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 
 from ..annotations.deidentified import Deidentified, Replacement
@@ -88,12 +90,11 @@ def read_terms(path: Path) -> list[str]:
 
 
 def _is_replaceable(document: Document) -> bool:
-    mentions = [*(document.mentions or ()), *document.uncertain]
-    mentions.sort(key=lambda mention: mention.start)
-    if document.pair is not None or any(mention.is_discontinuous for mention in mentions):
+    if not document.mentions or document.pair is not None:
         return False
-    overlaps = any(b.start < a.end for a, b in zip(mentions, mentions[1:], strict=False))
-    return bool(document.mentions) and not overlaps
+    mentions = sorted((*document.mentions, *document.uncertain), key=attrgetter("start"))
+    overlaps = any(following.start < one.end for one, following in pairwise(mentions))
+    return not overlaps and not any(mention.is_discontinuous for mention in mentions)
 
 
 def _collect_terms(documents: Sequence[Document], folder: Path | None) -> dict[str, list[str]]:
@@ -129,10 +130,9 @@ def _collect_mentions(documents: Sequence[Document]) -> dict[str, set[str]]:
 
 
 def _copy(document: Document, pools: dict[str, list[str]], number: int, seed: int) -> Document:
-    mentions = sorted(document.mentions or [], key=lambda mention: mention.start)
-    choices = _choose_terms(
-        document, mentions, pools, random.Random(f"{seed} {document.id} {number}")
-    )
+    mentions = sorted(document.mentions or [], key=attrgetter("start"))
+    generator = random.Random(f"{seed} {document.id} {number}")
+    choices = _choose_terms(document, mentions, pools, generator)
     replaced = [
         (mention.start, mention.end, mention.label, _match_case(term, document, mention))
         for mention in mentions
@@ -198,10 +198,8 @@ def _begins_sentence(document: Document, mention: Mention) -> bool:
     if document.sentences is not None:
         index = bisect_left(document.sentences, (mention.start,))
         return [start for start, _ in document.sentences[index : index + 1]] == [mention.start]
-    return (
-        _BEFORE_SENTENCE.search(document.text, max(0, mention.start - 20), mention.start)
-        is not None
-    )
+    first = max(0, mention.start - 20)
+    return _BEFORE_SENTENCE.search(document.text, first, mention.start) is not None
 
 
 def _is_in_capitals(document: Document, mention: Mention) -> bool:
@@ -222,15 +220,11 @@ def _is_in_capitals(document: Document, mention: Mention) -> bool:
 def _match_case(term: str, document: Document, mention: Mention) -> str:
     if _is_in_capitals(document, mention):
         return term.upper()
-    starts_upper = document.text[mention.start : mention.end][:1].isupper()
     first_word = _PLAIN_WORD.match(term)
     # 'mTOR' and 'p53' keep their lower-case letter at the start of a sentence.
-    if (
-        starts_upper
-        and first_word
-        and first_word[0].islower()
-        and _begins_sentence(document, mention)
-    ):
+    is_plain = first_word is not None and first_word[0].islower()
+    starts_upper = document.text[mention.start : mention.end][:1].isupper()
+    if is_plain and starts_upper and _begins_sentence(document, mention):
         return term[0].upper() + term[1:]
     return term
 

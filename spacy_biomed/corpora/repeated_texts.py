@@ -23,12 +23,9 @@ _PUBMED_ID = re.compile(r"(?:PMID)?[ :_-]?([1-9]\d{4,8})", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class KnownText:
-    """The properties by which a document is recognised.
+    """The properties by which a document is recognised; words are normalised.
 
-    Attributes:
-        pubmed_id: the document's id if it is a PubMed id, else None.
-        words: normalised (`normalise_words`).
-        sentences: the normalised words of each sentence.
+    `pubmed_id` is the document's id, if it is one of PubMed.
     """
 
     corpus: str
@@ -88,21 +85,22 @@ class TextIndex:
     """Texts by their words and by their PubMed ids."""
 
     def __init__(self, texts: Iterable[KnownText] = ()):
-        self._by_key: dict[Words | str, list[int]] = defaultdict(list)
+        self._by_key: dict[Words | str | None, list[int]] = defaultdict(list)
         for number, text in enumerate(texts):
             self.add(number, text)
 
     def add(self, number: int, text: KnownText) -> None:
         """Add a text under a number."""
-        keys: tuple[Words | str | None, ...] = (text.words, text.pubmed_id)
-        for key in keys:
-            if key:
-                self._by_key[key].append(number)
+        for key in _keys(text):
+            self._by_key[key].append(number)
 
     def candidates(self, text: KnownText) -> list[int]:
         """Numbers of the texts with the same words or the same PubMed id, in order."""
-        found = {*self._by_key.get(text.words, ()), *self._by_key.get(text.pubmed_id or "", ())}
-        return sorted(found)
+        return sorted({number for key in _keys(text) for number in self._by_key.get(key, ())})
+
+
+def _keys(text: KnownText) -> list[Words | str | None]:
+    return [key for key in (text.words, text.pubmed_id) if key]
 
 
 def _find_standing(

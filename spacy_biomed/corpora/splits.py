@@ -57,12 +57,8 @@ def split_parts(
 ) -> tuple[dict[str, list[Document]], list[str]]:
     """Split a corpus into train, dev and test, as far as it is not published in these parts.
 
-    Args:
-        read: the documents by part; those of a corpus in one piece are under "all".
-        part_ids: of a corpus in one piece, the ids of the documents of each part but train.
-
-    Returns:
-        the documents of each part, and the names of the parts that were drawn.
+    A corpus in one piece is read as "all"; `part_ids` are the ids of its documents in each part but
+    train. The result is the documents of each part, and the names of the parts that were drawn.
     """
     if set(read) == {WHOLE} and part_ids:
         part_of = {id: part for part, ids in part_ids.items() for id in ids}
@@ -70,8 +66,14 @@ def split_parts(
         for document in read[WHOLE]:
             listed[part_of.get(document.id, "train")].append(document)
         return listed, []
+    if set(read) == {WHOLE} and format in ("hoc", "hoc_sentences"):
+        from ..formats.hoc import has_id_lists, split_hoc
+
+        (folder,) = map(Path, paths[WHOLE])
+        return split_hoc(read[WHOLE], folder), [] if has_id_lists(folder) else [*PARTS]
     if set(read) == {WHOLE}:
-        return _split_whole(read[WHOLE], format, paths, seed)
+        shares = {"dev": DEV_SHARE, "test": TEST_SHARE}
+        return split_documents(read[WHOLE], shares, seed), [*PARTS]
     if unknown := set(read) - set(PARTS):
         raise BiomedError(
             f"unknown part {quote(unknown.pop())} of the corpus; the parts are train, dev and test"
@@ -81,18 +83,6 @@ def split_parts(
         read = {**read, **split_documents(read["train"], {"dev": DEV_SHARE}, seed)}
         drawn = ["dev"]
     return {part: read[part] for part in PARTS if part in read}, drawn
-
-
-def _split_whole(
-    documents: list[Document], format: str, paths: Paths, seed: int
-) -> tuple[dict[str, list[Document]], list[str]]:
-    if format not in ("hoc", "hoc_sentences"):
-        shares = {"dev": DEV_SHARE, "test": TEST_SHARE}
-        return split_documents(documents, shares, seed), [*PARTS]
-    from ..formats.hoc import has_id_lists, split_hoc
-
-    (folder,) = map(Path, paths[WHOLE])
-    return split_hoc(documents, folder), [] if has_id_lists(folder) else [*PARTS]
 
 
 def split_documents(
@@ -123,9 +113,7 @@ def split_documents(
 def _group_questions(documents: Sequence[Document]) -> list[list[int]]:
     """Group questions on the same context, contexts of the same question, and parts of one text.
 
-    Returns:
-        the numbers of the documents of each group, in the order of the groups' first documents. A
-        whole text without answers is a separate group.
+    Groups are numbers of documents, in the order of the groups' first documents.
     """
     earliest = list(range(len(documents)))  # a forest: each points to an earlier one in its group
 

@@ -44,8 +44,11 @@ def _find_cells(text: str, sign: str) -> Iterator[tuple[int, int, str]]:
     for line in text.splitlines(keepends=True):
         cells = list(_split(line.rstrip("\r\n"), offset, sign))
         offset += len(line)
-        heads = [_read_head(text[start:end]) for start, end in cells]
-        if _is_header([text[start:end] for start, end in cells], heads):
+        written = [text[start:end] for start, end in cells]
+        heads = list(map(_read_head, written))
+        known, filled = len(list(filter(None, heads))), len(list(filter(None, written)))
+        has_colon = any(cell.endswith(":") for cell in written)
+        if known >= max(_FEWEST, filled / 2) and not has_colon:
             columns = heads
         elif columns and len(cells) >= _FEWEST and abs(len(cells) - len(columns)) <= 1:
             for (start, end), pattern in zip(cells, columns, strict=False):
@@ -65,12 +68,6 @@ def _split(line: str, offset: int, sign: str) -> Iterator[tuple[int, int]]:
         start += len(cell) + 1
 
 
-def _is_header(cells: list[str], heads: list[str | None]) -> bool:
-    known = len(list(filter(None, heads)))
-    filled = len(list(filter(None, cells)))
-    return known >= max(_FEWEST, filled / 2) and not any(cell.endswith(":") for cell in cells)
-
-
 def _read_head(cell: str) -> str | None:
     folded = fold(cell).strip(" .:*_")
     heads = read_rules("columns", "")
@@ -78,10 +75,9 @@ def _read_head(cell: str) -> str | None:
 
 
 def _is_value(cell: str, pattern: str) -> bool:
-    is_right = (
-        str.isdigit if pattern in _NUMBERS else str.isalpha if pattern == "name" else str.isalnum
-    )
-    return any(map(is_right, cell))
+    if pattern == "name":
+        return any(map(str.isalpha, cell))
+    return any(map(str.isdigit if pattern in _NUMBERS else str.isalnum, cell))
 
 
 _LONGEST_FILE = 120
@@ -92,10 +88,6 @@ def find_web_addresses(plain: PlainText, language: str) -> Found:
     protocol or www, IP addresses, and files whose name has a person's name or a number.
     """
     yield from apply_table("web", plain, language)
-    yield from _find_files(plain)
-
-
-def _find_files(plain: PlainText) -> Found:
     for ending in find_form("web", "file_ending").finditer(plain.folded):
         first = max(ending.start() - _LONGEST_FILE, plain.text.rfind("\n", 0, ending.start()) + 1)
         stem = find_form("web", "file_stem").search(plain.text, first, ending.start())

@@ -50,17 +50,12 @@ def _in_runs(source: TextWords) -> Iterator[tuple[int, int]]:
                 first, done = place - 1, place + 1
             elif done > place:
                 first = _find_start(source, place)
-                done += _is_last_surname(source, done)
+                # A capitalised word before what a person does is part of the name.
+                if source.joins(done) and source.word(done - 1).shape == "t":
+                    last = source.word(done)
+                    done += last.shape == "t" and source.does(last.end)
             if done > place and not _is_other(source, start):
                 yield source.places[first][0], source.places[done - 1][1]
-
-
-def _is_last_surname(source: TextWords, place: int) -> bool:
-    """Whether a capitalised word after a name, before what a person does, is part of it."""
-    if not source.joins(place):
-        return False
-    word, before = source.word(place), source.word(place - 1)
-    return word.shape == before.shape == "t" and source.does(word.end)
 
 
 def _find_start(source: TextWords, place: int) -> int:
@@ -254,7 +249,9 @@ def _in_commas(source: TextWords) -> Iterator[tuple[int, int]]:
             continue
         # "cano, beatriz" are a name if they begin a line.
         is_pair = is_surname and word.known == "given"
-        if before.shape == "l" and not (is_pair and _begins_line(source.text, start)):
+        if before.shape == "l" and not (
+            is_pair and (source.text[start - 1] == "\n" or not source.text[:start].strip(" "))
+        ):
             continue
         # "Marta Ochoa, Ana Ruiz" are two people.
         is_list = first < place - 1 and source.word(first).form not in source.known.surnames
@@ -271,10 +268,6 @@ def _in_commas(source: TextWords) -> Iterator[tuple[int, int]]:
         is_long = len(before.form) > 4 or first < place - 1
         if is_given and (is_surname or is_long):
             yield start, source.name_end(place)
-
-
-def _begins_line(text: str, start: int) -> bool:
-    return not text[:start].rstrip(" ") or text[start - 1] == "\n"
 
 
 def _start_of_surnames(source: TextWords, place: int) -> int:

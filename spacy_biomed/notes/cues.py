@@ -1,7 +1,5 @@
 """Cues of negation and other contexts, and how far they reach."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The headings of a note's sections."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """Where the sentences of a note start."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The terms of a language: files of groups of terms, in `terms/LANGUAGE/`."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from itertools import product

@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from ..bulk.shards import explain_failure
 from .batching import ServerLimits
 
-logger = logging.getLogger("spacy_biomed.serving")
+logger = logging.getLogger(__package__)
 
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 

@@ -109,8 +109,7 @@ def create_guarded_app(
     )
     _add_error_lines(app)
     _add_page(app, form)
-    _add_work(app, _Requests(annotator, batcher, limits), annotator)
-    _add_health(app, batcher, limits)
+    _add_work(app, _Requests(annotator, batcher, limits))
     paths = {str(getattr(route, "path", "")) for route in app.routes}
     return Guard(app, limits, paths=paths, hosts=hosts, token=token)
 
@@ -119,7 +118,7 @@ class _Requests:
     """Checks documents of requests, and turns answers into responses."""
 
     def __init__(self, annotator: Annotator, batcher: Batcher, limits: ServerLimits):
-        self._annotator, self._batcher, self._limits = annotator, batcher, limits
+        self.annotator, self.batcher, self.limits = annotator, batcher, limits
 
     async def answer(self, document: DocumentToRead, write: Write) -> Response:
         (answer,) = await self._annotate([self._make_job(document, 0, write)])
@@ -128,7 +127,7 @@ class _Requests:
         return Response(answer, media_type=JSON)
 
     async def answer_batch(self, batch: BatchToRead, write: Write) -> Response:
-        count, limit = len(batch.documents), self._limits.max_documents
+        count, limit = len(batch.documents), self.limits.max_documents
         if count > limit:
             raise HTTPException(413, f"{count:,} documents; send at most {limit:,} at a time")
         jobs = [self._make_job(one, place, write) for place, one in enumerate(batch.documents)]
@@ -143,15 +142,15 @@ class _Requests:
 
     def check_deidentification(self, documents: Iterable[DocumentToRead]) -> None:
         """Refuse to de-identify what cannot be."""
-        if self._annotator.no_deidentification:
-            raise HTTPException(409, self._annotator.no_deidentification)
-        if self._annotator.needs_id and any(one.id is None for one in documents):
+        if self.annotator.no_deidentification:
+            raise HTTPException(409, self.annotator.no_deidentification)
+        if self.annotator.needs_id and any(one.id is None for one in documents):
             raise HTTPException(
                 422, "a document has no id, on which the pipeline's surrogates depend: give one"
             )
 
     def _make_job(self, document: DocumentToRead, place: int, write: Write) -> Job:
-        length, limit = len(document.text), self._limits.max_characters
+        length, limit = len(document.text), self.limits.max_characters
         if length > limit:
             raise HTTPException(
                 413, f"document {place} has {length:,} characters; send at most {limit:,}"
@@ -160,18 +159,19 @@ class _Requests:
 
     async def _annotate(self, jobs: list[Job]) -> list[Answer]:
         try:
-            return await self._batcher.annotate(jobs)
+            return await self.batcher.annotate(jobs)
         except Overloaded:
             raise overloaded() from None
         except TookTooLong:
             raise HTTPException(
-                504, f"not finished within {self._limits.timeout:g} s; send less at a time"
+                504, f"not finished within {self.limits.timeout:g} s; send less at a time"
             ) from None
         except BatchFailed as error:
             raise HTTPException(500, f"the pipeline failed: {error}") from None
 
 
-def _add_work(app: FastAPI, requests: _Requests, annotator: Annotator) -> None:
+def _add_work(app: FastAPI, requests: _Requests) -> None:
+    annotator, batcher = requests.annotator, requests.batcher
     lines = _describe_lines(_LINES)
 
     @app.post("/annotate", responses=lines, response_model=AnnotatedDocument)
@@ -197,6 +197,13 @@ def _add_work(app: FastAPI, requests: _Requests, annotator: Annotator) -> None:
         """Replace personal data in texts by tags or surrogates, as the pipeline is set."""
         requests.check_deidentification(batch.documents)
         return await requests.answer_batch(batch, annotator.write_deidentified)
+
+    @app.get("/health", response_model=Health, responses={503: {"model": Health}})
+    async def health() -> Response:
+        """Whether the pipeline works: 503 if a batch takes longer than a request may."""
+        is_stuck = batcher.busy_time > requests.limits.timeout
+        status, code = ("stuck", 503) if is_stuck else ("ok", 200)
+        return JSONResponse({"status": status, "waiting": batcher.waiting}, code)
 
 
 def find_example(lang: str) -> str:
@@ -242,33 +249,22 @@ def _add_page(app: FastAPI, form: str) -> None:
         return FileResponse(PAGE_FILES / "script.js")
 
 
-def _add_health(app: FastAPI, batcher: Batcher, limits: ServerLimits) -> None:
-    @app.get("/health", response_model=Health, responses={503: {"model": Health}})
-    async def health() -> Response:
-        """Whether the pipeline works: 503 if a batch takes longer than a request may."""
-        status, code = ("stuck", 503) if batcher.busy_time > limits.timeout else ("ok", 200)
-        return JSONResponse({"status": status, "waiting": batcher.waiting}, code)
-
-
 def _add_error_lines(app: FastAPI) -> None:
     """Answer errors by one line, without what was sent."""
 
-    async def refuse(_: Request, error: Exception) -> Response:
-        assert isinstance(error, AnyHTTPException)
+    @app.exception_handler(AnyHTTPException)
+    async def refuse(_: Request, error: AnyHTTPException) -> Response:
         line = _KNOWN_ERRORS.get(error.status_code) or str(error.detail)
         return JSONResponse({"error": line}, error.status_code, error.headers)
 
-    async def refuse_fields(_: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
+    @app.exception_handler(RequestValidationError)
+    async def refuse_fields(_: Request, error: RequestValidationError) -> Response:
         return JSONResponse({"error": _explain(error)}, 422)
 
+    @app.exception_handler(Exception)
     async def fail(_: Request, error: Exception) -> Response:
         # The guard writes to the log where it failed.
         return JSONResponse({"error": "the server failed; its log says where"}, 500)
-
-    app.add_exception_handler(AnyHTTPException, refuse)
-    app.add_exception_handler(RequestValidationError, refuse_fields)
-    app.add_exception_handler(Exception, fail)
 
 
 def _explain(error: RequestValidationError) -> str:

@@ -1,5 +1,7 @@
 """The application of a server, for uvicorn or another ASGI server, and its run on an address."""
 
+from __future__ import annotations
+
 import ipaddress
 import logging
 import math
@@ -10,6 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spacy.language import Language
 
@@ -17,8 +20,11 @@ from ..bulk.shards import explain_failure
 from ..errors import BiomedError, install_command, quote
 from ..pipeline.pipeline_loading import load_pipeline
 from .batching import ServerLimits
-from .guard import Application, logger
 
+if TYPE_CHECKING:
+    from .guard import Application
+
+logger = logging.getLogger(__package__)
 # Names of this machine in the header `Host`.
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 # Bytes of a request's first line and headers.
@@ -58,16 +64,16 @@ def create_app(
         >>> asyncio.run(annotate("No aspirin."))["entities"][0]["start"]
         3
     """
-    _require_serving("the server")
+    _require_serving()
     from .routes import create_guarded_app
 
     return create_guarded_app(nlp, limits or ServerLimits(), hosts=hosts, token=token)
 
 
-def _require_serving(what: str) -> None:
-    """Raise BiomedError if the extra `serve`, which `what` needs, is not installed."""
+def _require_serving() -> None:
+    """Raise BiomedError if the extra `serve` is not installed."""
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
-        raise BiomedError(f"{what} needs fastapi and uvicorn: {install_command('serve')}")
+        raise BiomedError(f"a server needs fastapi and uvicorn: {install_command('serve')}")
 
 
 def serve_pipeline(
@@ -95,7 +101,7 @@ def serve_pipeline(
         BiomedError: if the pipeline cannot be read, the address cannot be listened on, or the extra
             `serve` is not installed.
     """
-    _require_serving("spacy biomed serve")
+    _require_serving()
     import uvicorn
 
     limits = limits or ServerLimits()

@@ -4,6 +4,8 @@ import asyncio
 import json
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -182,5 +184,7 @@ def test_a_short_or_strange_token_is_a_line(directory, tmp_path, monkeypatch):
 
 
 def test_without_the_extra_the_command_says_how_to_install_it(directory, monkeypatch):
+    code = "import sys, spacy_biomed.serving.server; assert 'starlette' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
     monkeypatch.setattr("spacy_biomed.serving.server.find_spec", lambda name: None)
     assert install_command("serve") in refuse("serve", directory)

@@ -14,7 +14,7 @@ from spacy.tokens import Doc
 
 from ..annotations.document_keys import DOCUMENT_ID
 from ..errors import DamagedPipelineError
-from ..files.outputs import write_part, write_part_folder
+from ..files.outputs import write_part
 from ..files.records import Layout
 from ..files.sources import Columns, Item, Part, Shard, printable
 from ..formats.findings import AnnotatedDocument, AnnotatedShard, Layers, describe, find_layers
@@ -168,7 +168,7 @@ class ShardAnnotator:
         files = files if counts["documents"] else {}
         hashes = {file: sha256(content).hexdigest() for file, content in files.items()}
         if self.format.is_folder and files:
-            write_part_folder(self.work.output, name, files)
+            write_part(self.work.output, name, files)
             checksums = {name: hash_folder(hashes)}
         else:
             for file, content in files.items():

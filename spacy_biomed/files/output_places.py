@@ -32,15 +32,12 @@ _OF_WRITING = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG, errno.EBUSY, errno.ENXIO}
 )
 # The same errors in messages of safetensors, SQLite, PyTorch and others.
-_IN_OTHER_WORDS = {
-    errno.ENOSPC: re.compile(r"no space left|disk (?:is )?full|os error 28\b|storagefull", re.I),
-    errno.EDQUOT: re.compile(r"quota|os error 122\b", re.I),
-    errno.EFBIG: re.compile(r"file too large|os error 27\b", re.I),
-    errno.EROFS: re.compile(r"read-only file system|os error 30\b", re.I),
-    errno.EIO: re.compile(
-        r"disk i/o error|input/output error|os error 5\b|file write failed|failed writing", re.I
-    ),
-}
+_IN_OTHER_WORDS = re.compile(
+    r"no space left|disk (?:is )?full|storagefull|quota|file too large|read-only file system|"
+    r"disk i/o error|input/output error|file write failed|failed writing|"
+    r"os error (?:5|27|28|30|122)\b",
+    re.I,
+)
 
 
 class TemporaryNames:
@@ -49,10 +46,7 @@ class TemporaryNames:
     def __init__(self, folder: Path, name: str):
         self.folder = folder
         self._name = f".{name[:NAME_LENGTH]}"
-
-    @property
-    def lock(self) -> Path:
-        return self.folder / f"{self._name}.lock"
+        self.lock = folder / f"{self._name}.lock"
 
     def fresh(self, kind: str) -> Path:
         """A new random name."""
@@ -83,14 +77,9 @@ class TemporaryNames:
 
 
 def check_output(output: Path, sources: Iterable[Path | str]) -> None:
-    """Check that an output is not a source, is not in a source and does not contain a source.
+    """Raise BiomedError if an output is a source, is in a source or contains a source.
 
-    Args:
-        sources: files and directories. Paths that do not exist, such as the name of a package, are
-            ignored.
-
-    Raises:
-        BiomedError: if it is a source, is in a source or contains a source.
+    Sources that do not exist, such as the name of a package, are ignored.
     """
     with explaining_errors(output):
         place = resolve_links(output)
@@ -110,11 +99,7 @@ def check_output(output: Path, sources: Iterable[Path | str]) -> None:
 
 
 def check_replaceable(output: Path, made_by: str, sources: Iterable[Path | str] = ()) -> None:
-    """Check that a directory can become a command's output, before any work is done.
-
-    Raises:
-        BiomedError: as in `replacing_directory`, except for locks and errors of writing.
-    """
+    """Raise BiomedError before any work if a directory cannot become a command's output."""
     marker = check_is_ours(output, made_by, sources)
     if marker is None or marker.get("files") is None:  # a working directory may have any files
         return
@@ -151,29 +136,21 @@ def check_is_ours(path: Path, made_by: str, sources: Iterable[Path | str]) -> di
     return marker
 
 
-def list_entries(path: Path) -> Iterator[Path]:
+def list_entries(path: Path) -> list[Path]:
     """The entries of a directory, without system files and temporary files."""
-    for entry in path.iterdir():
-        if entry.name not in SYSTEM_FILES and not TEMPORARY.fullmatch(entry.name):
-            yield entry
+    return [entry for entry in path.iterdir() if not _is_ignored(entry.name)]
 
 
 def list_files(directory: Path) -> list[str]:
-    """The relative paths of all files below a directory, without its marker."""
-    files = []
-    for entry in list_entries(directory):
-        if entry.is_dir() and not entry.is_symlink():
-            files += [f"{entry.name}/{file}" for file in _files_below(entry)]
-        elif entry.name != MARKER:
-            files.append(entry.name)
-    return sorted(files)
+    """The relative paths of all files and links below a directory, without its marker."""
+    paths = (one for one in directory.rglob("*") if one.is_symlink() or not one.is_dir())
+    files = (path.relative_to(directory) for path in paths)
+    kept = (file.as_posix() for file in files if not any(map(_is_ignored, file.parts)))
+    return sorted(file for file in kept if file != MARKER)
 
 
-def _files_below(directory: Path) -> Iterator[str]:
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            if name not in SYSTEM_FILES and not TEMPORARY.fullmatch(name):
-                yield Path(folder, name).relative_to(directory).as_posix()
+def _is_ignored(name: str) -> bool:
+    return name in SYSTEM_FILES or TEMPORARY.fullmatch(name) is not None
 
 
 def describe_output(made_by: str, sources: Iterable[Path | str]) -> dict[str, object]:
@@ -195,11 +172,7 @@ def read_marker(directory: Path) -> dict[str, Any] | None:
 
 
 def resolve_links(path: Path) -> Path:
-    """Resolve symbolic links.
-
-    Raises:
-        OSError: if there is a loop of links; `Path.resolve` raises a different exception.
-    """
+    """Resolve symbolic links; raise OSError if they lead in a circle."""
     place = Path(os.path.realpath(path))
     if place.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
@@ -215,18 +188,20 @@ def restore_output(place: Path, beside: TemporaryNames) -> None:
 
 
 @contextmanager
-def locked_place(output: Path, place: Path, *, stays: bool = False) -> Iterator[TemporaryNames]:
+def locked_place(output: Path, *, stays: bool = False) -> Iterator[TemporaryNames]:
     """Create the folder of an output, and lock the output within the context.
 
-    The output of a killed process is restored first. Folders that were created and are still empty
-    are deleted at the end.
+    An output that `stays` is a directory whose content is replaced one by one. The output of a
+    killed process is restored first. Folders that were created and are still empty are deleted at
+    the end.
     """
     from filelock import FileLock, Timeout
 
-    folder = place if stays else place.parent
-    beside = TemporaryNames(folder, IN_PLACE if stays else place.name)
     with ExitStack() as stack:
         with explaining_errors(output):
+            place = resolve_links(output)
+            folder = place if stays else place.parent
+            beside = TemporaryNames(folder, IN_PLACE if stays else place.name)
             made = _make_folders(folder)
             stack.callback(remove_empty, made)
             lock = FileLock(beside.lock, timeout=0)
@@ -269,16 +244,18 @@ def remove_empty(folders: list[Path]) -> None:
 
 
 @contextmanager
-def discarding(partial: Path) -> Iterator[None]:
-    """Delete an incomplete output if the context ends with an exception."""
-    try:
-        yield
-    except BaseException:
-        if partial.is_dir():
-            shutil.rmtree(partial, ignore_errors=True)
-        else:
-            partial.unlink(missing_ok=True)
-        raise
+def writing_partial(output: Path, names: TemporaryNames) -> Iterator[Path]:
+    """Yield a temporary name for an output, which is deleted if the context ends with an error."""
+    partial = names.fresh("partial")
+    with explaining_errors(output):
+        try:
+            yield partial
+        except BaseException:
+            if partial.is_dir():
+                shutil.rmtree(partial, ignore_errors=True)
+            else:
+                partial.unlink(missing_ok=True)
+            raise
 
 
 def flush_tree(directory: Path) -> None:
@@ -354,10 +331,9 @@ def _find_reason(error: Exception, output: Path) -> str | None:
                 return found[1]
     if isinstance(error, OSError) and _is_of_writing(error, output):
         return error.strerror or str(error)
-    for number, words in _IN_OTHER_WORDS.items():
-        if words.search(str(error)):
-            return os.strerror(number)
-    return None
+    # Not the whole message, which may quote a text.
+    found = _IN_OTHER_WORDS.search(str(error))
+    return found and found[0]
 
 
 def _is_of_writing(error: OSError, output: Path) -> bool:
@@ -366,5 +342,5 @@ def _is_of_writing(error: OSError, output: Path) -> bool:
     path, place = Path(error.filename).absolute(), output.absolute()
     beside = path.is_relative_to(place.parent) and f".{place.name[:NAME_LENGTH]}." in str(path)
     # Files of a working directory have temporary names without their own (`write_part`).
-    beside = beside or (path.parent == place.parent and bool(TEMPORARY.fullmatch(path.name)))
-    return beside or path.is_relative_to(place) or place.is_relative_to(path)
+    is_partial = path.parent == place.parent and TEMPORARY.fullmatch(path.name) is not None
+    return beside or is_partial or path.is_relative_to(place) or place.is_relative_to(path)

@@ -11,7 +11,7 @@ A command that can be resumed writes one part after the other into a working dir
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from .output_places import (
     check_output,
     check_replaceable,
     describe_output,
-    discarding,
     explaining_errors,
     flush_file,
     flush_names,
@@ -38,6 +37,7 @@ from .output_places import (
     resolve_links,
     restore_output,
     write_marker,
+    writing_partial,
 )
 
 # What a run notes beside its results. Readers of a folder leave these files out.
@@ -51,26 +51,16 @@ def replacing_directory(
     """Yield an empty directory to write to, which becomes `output` at the end of the context.
 
     A mount point, or a directory whose parent is not writable, cannot be renamed. There the new
-    files replace the old files one by one.
-
-    Args:
-        output: directory to write; replaced if it exists.
-        made_by: the command that writes it, such as "spacy biomed convert". Directories of other
-            commands, or with files that it did not write, are not replaced.
-        sources: files and directories that the output is made from.
-
-    Raises:
-        BiomedError: if the output is a file, is a source, contains a source or is in a source, has
-            other files, is being written by another process, or cannot be written.
+    files replace the old files one by one. A directory of another command than `made_by`, or with
+    files that it did not write, is not replaced.
     """
     sources = list(sources)
     check_replaceable(output, made_by, sources)
     place = resolve_links(output)
-    with locked_place(output, place, stays=_must_stay(place)) as beside:
+    with locked_place(output, stays=_must_stay(place)) as beside:
         # Checked again: another process may have written here before the lock.
         check_replaceable(output, made_by, sources)
-        partial = beside.fresh("partial")
-        with discarding(partial), explaining_errors(output):
+        with writing_partial(output, beside) as partial:
             partial.mkdir()
             yield partial
             marker = {**describe_output(made_by, sources), "files": list_files(partial)}
@@ -86,25 +76,14 @@ def replacing_directory(
 
 @contextmanager
 def replacing_file(output: Path, sources: Iterable[Path | str] = ()) -> Iterator[Path]:
-    """Yield the path of a file to write, which becomes `output` at the end of the context.
-
-    Args:
-        output: file to write; replaced if it exists.
-        sources: files and directories that the output is made from.
-
-    Raises:
-        BiomedError: if the output is not a regular file, is a source or is in a source, is being
-            written by another process, or cannot be written.
-    """
+    """Yield the path of a file to write, which becomes `output` at the end of the context."""
     check_output(output, sources)
-    if output.is_dir():
-        raise BiomedError(f"{output}: this is a directory; name a file to write to")
     if output.exists() and not output.is_file():
-        raise BiomedError(f"{output}: this is not a regular file; name a file to write to")
+        kind = "a directory" if output.is_dir() else "not a regular file"
+        raise BiomedError(f"{output}: this is {kind}; name a file to write to")
     place = resolve_links(output)
-    with locked_place(output, place) as beside:
-        partial = beside.fresh("partial")
-        with discarding(partial), explaining_errors(output):
+    with locked_place(output) as beside:
+        with writing_partial(output, beside) as partial:
             partial.touch(exist_ok=False)
             yield partial
             flush_file(partial)
@@ -121,11 +100,7 @@ def replace_text(output: Path, text: str, sources: Iterable[Path | str] = ()) ->
 
 
 def append_text(output: Path, text: str) -> None:
-    """Append a text in UTF-8 to a file, which is created if missing, and flush it to disk.
-
-    Raises:
-        BiomedError: if it cannot be written. A part of the text may have been.
-    """
+    """Append a text in UTF-8 to a file, which is created if missing, and flush it to disk."""
     with explaining_errors(output):
         is_new = not output.exists()
         with output.open("ab") as stream:
@@ -158,24 +133,16 @@ def record_file(directory: Path, name: str) -> None:
 
 
 def remove_directory(path: Path, made_by: str) -> None:
-    """Delete a command's directory, if it exists.
-
-    Raises:
-        BiomedError: if the command did not make it, or it cannot be deleted.
-    """
-    if not path.exists():
-        return
-    check_is_ours(path, made_by, ())
-    delete_directory(path)
+    """Delete a directory, if it exists; raise BiomedError if it is not the command's."""
+    if path.exists():
+        check_is_ours(path, made_by, ())
+        delete_directory(path)
 
 
 def delete_directory(path: Path) -> None:
     """Delete a directory with its content, without a check; only for parts of output directories.
 
     A marker is deleted last: without it, what is left after an error or a kill would be refused.
-
-    Raises:
-        BiomedError: if it cannot be deleted.
     """
     try:
         for entry in list_entries(path) if (path / MARKER).is_file() else ():
@@ -201,38 +168,17 @@ def finish_replacing(output: Path) -> None:
 
 
 @contextmanager
-def locked_directory(path: Path) -> Iterator[None]:
-    """Lock a directory within the context, for a command that replaces its parts one by one.
-
-    The directory is created if it does not exist, and then deleted at the end if it is empty.
-
-    Raises:
-        BiomedError: if it is a file, cannot be created, or is locked by another process.
-    """
-    if path.exists() and not path.is_dir():
-        raise BiomedError(f"{path}: this is a file; name a directory to write to")
-    with locked_place(path, resolve_links(path), stays=True):
-        yield
-
-
-@contextmanager
 def working_directory(
     path: Path, made_by: str, sources: Iterable[Path | str] = ()
 ) -> Iterator[None]:
     """Lock a working directory within the context, for a command that can be resumed.
 
-    The directory is created if it does not exist, and then deleted at the end if it is empty.
-
-    Args:
-        sources: files and directories that the command reads.
-
-    Raises:
-        BiomedError: as in `replacing_directory`, but the directory may have any files if the same
-            command made it.
+    It may have any files if the same command made it. It is created if it does not exist, and then
+    deleted at the end if it is empty.
     """
     sources = list(sources)
     check_is_ours(path, made_by, sources)
-    with locked_place(path, resolve_links(path), stays=True) as beside:
+    with locked_place(path, stays=True) as beside:
         beside.remove_leftovers()
         is_new = not (path / MARKER).is_file()
         claim_directory(path, made_by, sources)
@@ -245,20 +191,14 @@ def working_directory(
 
 
 def claim_directory(path: Path, made_by: str, sources: Iterable[Path | str] = ()) -> None:
-    """Create a directory with a marker, so that a command may change, replace and delete it.
-
-    Raises:
-        BiomedError: if it has files and no marker of the command, or cannot be written.
-    """
+    """Create a directory with a marker, so that a command may change, replace and delete it."""
     sources = list(sources)
     if check_is_ours(path, made_by, sources) is None:
-        with explaining_errors(path):
+        # Written atomically: an incomplete marker would make the directory unusable.
+        with writing_partial(path, TemporaryNames(path, IN_PLACE)) as partial:
             path.mkdir(parents=True, exist_ok=True)
-            # Written atomically: an incomplete marker would make the directory unusable.
-            partial = TemporaryNames(path, IN_PLACE).fresh("partial")
-            with discarding(partial):
-                write_marker(partial, describe_output(made_by, sources))
-                os.replace(partial, path / MARKER)
+            write_marker(partial, describe_output(made_by, sources))
+            os.replace(partial, path / MARKER)
 
 
 @contextmanager
@@ -277,57 +217,41 @@ def scratch_directory(output: Path) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def write_part(directory: Path, name: str, content: bytes) -> None:
-    """Write or replace a file of a working directory that this process, or its parent, has locked.
+def write_part(directory: Path, name: str, content: bytes | Mapping[str, bytes]) -> None:
+    """Write or replace a file of a working directory, or a folder of files by their names.
 
-    If the process is killed, `working_directory` deletes the incomplete file. Several processes may
-    write the same content.
-
-    Args:
-        name: relative path of the file, whose folders are created.
-
-    Raises:
-        BiomedError: if it cannot be written; then an earlier file is unchanged.
-    """
-    place = directory / name
-    partial = TemporaryNames(directory, IN_PLACE).fresh("partial")
-    with explaining_errors(place), discarding(partial):
-        partial.write_bytes(content)
-        flush_file(partial)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(partial, place)
-        flush_names(place.parent)
-
-
-def write_part_folder(directory: Path, name: str, files: dict[str, bytes]) -> None:
-    """Write or replace a folder of a working directory; see `write_part`.
-
-    Args:
-        files: content by the name of the file in the folder.
-
-    Raises:
-        BiomedError: if it cannot be written.
+    This process, or its parent, has locked the directory: if the process is killed,
+    `working_directory` deletes what is incomplete. Several processes may write the same content.
     """
     place = directory / name
     names = TemporaryNames(directory, IN_PLACE)
-    partial = names.fresh("partial")
-    with explaining_errors(place), discarding(partial):
-        partial.mkdir()
-        for file, content in files.items():
-            (partial / file).write_bytes(content)
-        flush_tree(partial)
-        while True:
-            if place.exists():
-                old = names.fresh("old")
-                os.rename(place, old)
-                shutil.rmtree(old)
-            try:
-                os.rename(partial, place)
-                break
-            except OSError as error:  # another process has just written it
-                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-                    raise
-        flush_names(directory)
+    with writing_partial(place, names) as partial:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, bytes):
+            partial.write_bytes(content)
+            flush_file(partial)
+            os.replace(partial, place)
+        else:
+            partial.mkdir()
+            for file, part in content.items():
+                (partial / file).write_bytes(part)
+            flush_tree(partial)
+            _replace_folder(partial, place, names)
+        flush_names(place.parent)
+
+
+def _replace_folder(partial: Path, place: Path, names: TemporaryNames) -> None:
+    while True:
+        if place.exists():
+            old = names.fresh("old")
+            os.rename(place, old)
+            shutil.rmtree(old)
+        try:
+            os.rename(partial, place)
+            return
+        except OSError as error:  # another process has just written it
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
 
 
 def _must_stay(place: Path) -> bool:

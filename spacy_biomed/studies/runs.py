@@ -34,7 +34,7 @@ from ..encoders.loading import load_pretrained, save_encoder
 from ..encoders.onnx.onnx_model import MODEL
 from ..errors import BiomedError
 from ..evaluation.tasks import Head, find_heads
-from ..files.outputs import delete_directory, replacing_directory, write_part_folder
+from ..files.outputs import delete_directory, replacing_directory, write_part
 from ..formats.spacy_docs import read_docs
 from ..packaging.compression import find_encoders, write_compressed
 from ..pipeline.checksums import replacing_pipeline
@@ -288,7 +288,7 @@ def make_run(run: Run, output: Path, gpu: int) -> None:
             write_pipeline(nlp, partial)
     files = {name: (place / name).read_bytes() for name in (CONFIG, LOG)}
     files[RESULT] = (json.dumps(result, ensure_ascii=False) + "\n").encode()
-    write_part_folder(output, f"{RUNS}/{run.digest}", files)
+    write_part(output, f"{RUNS}/{run.digest}", files)
     delete_directory(place)
 
 

@@ -32,12 +32,11 @@ from thinc.api import Config, fix_random_seed, set_gpu_allocator
 from wasabi import Printer
 
 from ..errors import BiomedError, DamagedPipelineError
-from ..files.output_places import check_replaceable
+from ..files.output_places import check_replaceable, locked_place
 from ..files.outputs import (
     claim_directory,
     find_paths,
     finish_replacing,
-    locked_directory,
     remove_directory,
     replacing_directory,
 )
@@ -98,7 +97,7 @@ def train(
         stdout=stdout or sys.stdout,
         stderr=stderr or sys.stderr,
     )
-    with locked_directory(output):
+    with locked_place(output, stays=True):
         checkpoint = run.find_checkpoint() if resume else None
         run.train(checkpoint)
 

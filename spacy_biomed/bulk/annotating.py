@@ -19,7 +19,7 @@ from ..errors import BiomedError
 from ..files.digests import hash_file
 from ..files.output_places import check_replaceable
 from ..files.outputs import working_directory, write_part
-from ..files.sources import Shard
+from ..files.sources import Part
 from ..formats.fhir import read_meanings
 from ..formats.registry import check_columns, find_output, get_format
 from ..pipeline.ner.calibrating import list_uncalibrated
@@ -33,9 +33,10 @@ from .manifest import (
     Manifest,
     check_no_others,
     describe_pipeline,
+    is_continued,
     open_manifest,
     read_finished,
-    read_settings,
+    read_manifest,
     record_finished,
     write_results,
 )
@@ -46,7 +47,6 @@ from .shard_worker import (
     explain_deaths,
     find_input,
     find_states,
-    hash_manifest,
     load,
 )
 from .shards import BulkSettings, ShardAnnotator, ShardWork
@@ -116,7 +116,7 @@ def annotate_collection(
         pipeline: installed package or pipeline directory.
         source: file or folder to annotate (`find_parts`).
         output: folder to write; the ending of its name says the format (`find_output`).
-        on_progress: called after each batch; with several processes, after each shard.
+        on_progress: called after each document; with several processes, after each shard.
         deidentification: how to de-identify; then the parts of the output have only what replaces
             the mentions, whatever its ending.
 
@@ -125,32 +125,61 @@ def annotate_collection(
             there are too many errors, or the run to be continued had another input, pipeline or
             setting. Finished shards are kept.
     """
-    run = _Run(pipeline, source, output, settings or BulkSettings(), deidentification)
+    settings, is_copied = settings or BulkSettings(), deidentification is not None
+    format = "replacements" if is_copied else find_output(output)
+    made_by = DEIDENTIFIED_BY if is_copied else MADE_BY
+    check_replaceable(output, made_by, [source, pipeline])
+    if not is_copied:
+        check_columns(format, settings.columns, settings.meanings)
+    meanings = read_meanings(settings.meanings)
+    parts = find_input(source, settings, deidentification)
+    if settings.gpu_id >= 0 and settings.engine == "ray":
+        raise BiomedError("--gpu-id is for processes of this machine: leave --engine ray out")
     with setting_variable(ENGINE_VARIABLE, os.environ.get(ENGINE_VARIABLE, ENGINE)):
-        nlp = load(pipeline, run.settings, deidentification)
+        nlp = load(pipeline, settings, deidentification)
         uncalibrated = list_uncalibrated(nlp)
-        with working_directory(output, run.made_by, [source, pipeline]):
-            manifest, work = run.begin(nlp)
+        with working_directory(output, made_by, [source, pipeline]):
+            earlier = read_manifest(output) if is_continued(output) else None
+            recorded = {} if earlier is None else earlier.settings
+            fixed = _list_settings(nlp, settings, format, recorded)
+            fixed["threads"] = _find_threads(output, settings, recorded.get("threads"))
+            if settings.meanings is not None:
+                fixed["meanings"] = meanings
+            if deidentification is not None:
+                fixed |= deidentification.describe(nlp)
+            states, described = find_states(parts), describe_pipeline(nlp)
+            manifest = open_manifest(output, earlier, parts, states, described, fixed)
+            code = None if settings.code is None else os.path.abspath(settings.code)
+            work = ShardWork(
+                # Absolute: workers may have another working directory.
+                os.path.abspath(pipeline) if Path(pipeline).exists() else pipeline,
+                source.absolute(),
+                output.absolute(),
+                replace(settings, code=code),
+                deidentification,
+                manifest,
+                states,
+            )
             finished = read_finished(output, len(manifest.shards))
             continued = len(finished)
-            unfinished = [(n, one) for n, one in enumerate(manifest.shards) if n not in finished]
+            unfinished = [n for n in range(len(manifest.shards)) if n not in finished]
             watch = _Watch(manifest, finished, on_progress)
-            engine = run.choose_engine(work, nlp, len(unfinished))
+            engine = _choose_engine(work, nlp, parts, len(unfinished))
             del nlp  # else it stays in memory beside those of several processes
             with _keeping_finished(output, finished):
                 with closing(engine(work, unfinished, watch.advance)) as done:
-                    watch.check(output, run.settings.max_errors)
+                    watch.check(output, settings.max_errors)
                     for one in done:
                         record_finished(output, one)
                         finished[one.shard] = one
                         watch.errors += len(one.errors)
-                        watch.check(output, run.settings.max_errors)
-                if find_states(find_input(source, run.settings, deidentification)) != work.states:
-                    raise run.parts[0].has_changed()
+                        watch.check(output, settings.max_errors)
+                if find_states(find_input(source, settings, deidentification)) != states:
+                    raise parts[0].has_changed()
                 check_no_others(output, finished)
             write_results(output, finished)
             # It stops readers of the whole folder, which would mix its tables.
-            if run.format == "parquet" and not (output / EXPLANATION).exists():
+            if format == "parquet" and not (output / EXPLANATION).exists():
                 write_part(output, EXPLANATION, _READ_A_TABLE.encode())
     counts = sum((Counter(one.counts) for one in finished.values()), Counter[str]())
     failed = [error for number in sorted(finished) for error in finished[number].errors]
@@ -176,132 +205,81 @@ def check_failed(
     )
 
 
-@dataclass
-class _Run:
-    pipeline: str
-    source: Path
-    output: Path
-    settings: BulkSettings
-    deidentification: Deidentification | None
+def _list_settings(
+    nlp: Language, settings: BulkSettings, format: str, recorded: dict[str, Any]
+) -> dict[str, Any]:
+    """What the output depends on; `recorded` is that of the run to be continued."""
+    usual = nlp.batch_size if settings.gpu_id < 0 else max(nlp.batch_size, GPU_BATCH)
+    listed = {
+        "format": format,
+        **settings.columns._asdict(),
+        "keep": list(settings.columns.keep),
+        **settings.layout._asdict(),
+        "code": None if settings.code is None else hash_file(Path(settings.code)),
+        "shard_size": settings.shard_size,
+        "batch_size": settings.batch_size or usual,
+        "engine": os.environ[ENGINE_VARIABLE],
+    }
+    if settings.gpu_id >= 0:
+        listed["gpu"] = True
+    if settings.min_confidence:
+        listed["min_confidence"] = settings.min_confidence
+    if get_format(format).is_dated:
+        listed["date"] = recorded.get("date") or date.today().isoformat()
+    return listed
 
-    def __post_init__(self) -> None:
-        settings, is_copied = self.settings, self.deidentification is not None
-        self.format = "replacements" if is_copied else find_output(self.output)
-        self.made_by = DEIDENTIFIED_BY if is_copied else MADE_BY
-        check_replaceable(self.output, self.made_by, [self.source, self.pipeline])
-        if not is_copied:
-            check_columns(self.format, settings.columns, settings.meanings)
-        self.meanings = read_meanings(settings.meanings)
-        self.parts = find_input(self.source, settings, self.deidentification)
-        if settings.gpu_id >= 0 and settings.engine == "ray":
-            raise BiomedError("--gpu-id is for processes of this machine: leave --engine ray out")
 
-    def begin(self, nlp: Language) -> tuple[Manifest, ShardWork]:
-        """Write the manifest, or read that of the run to be continued."""
-        settings, code = self.settings, self.settings.code
-        fixed, described = self._list_fixed(nlp), describe_pipeline(nlp)
-        states = find_states(self.parts)
-        manifest = open_manifest(self.output, self.parts, states, described, fixed)
-        # Absolute: workers may have another working directory.
-        is_path = Path(self.pipeline).exists()
-        return manifest, ShardWork(
-            pipeline=os.path.abspath(self.pipeline) if is_path else self.pipeline,
-            source=self.source.absolute(),
-            output=self.output.absolute(),
-            settings=replace(settings, code=None if code is None else os.path.abspath(code)),
-            format=self.format,
-            batch_size=fixed["batch_size"],
-            threads=fixed["threads"],
-            states=states,
-            described=described,
-            manifest=hash_manifest(self.output),
-            deidentification=self.deidentification,
-            meanings=self.meanings,
-            date=fixed.get("date", ""),
-        )
-
-    def _list_fixed(self, nlp: Language) -> dict[str, Any]:
-        """Everything beside the pipeline and the input that the output depends on."""
-        settings = self.settings
-        usual = nlp.batch_size if settings.gpu_id < 0 else max(nlp.batch_size, GPU_BATCH)
-        fixed = {
-            "format": self.format,
-            **settings.columns._asdict(),
-            "keep": list(settings.columns.keep),
-            **settings.layout._asdict(),
-            "code": None if settings.code is None else hash_file(Path(settings.code)),
-            "shard_size": settings.shard_size,
-            "batch_size": settings.batch_size or usual,
-            "engine": os.environ[ENGINE_VARIABLE],
-            "threads": _find_threads(self.output, settings),
-            **({} if settings.gpu_id < 0 else {"gpu": True}),
-            **({} if self.deidentification is None else self.deidentification.describe(nlp)),
-        }
-        if settings.meanings is not None:
-            fixed["meanings"] = self.meanings
-        if get_format(self.format).is_dated:
-            earlier = read_settings(self.output)
-            fixed["date"] = earlier.get("date") or date.today().isoformat()
-        if settings.min_confidence:
-            fixed["min_confidence"] = settings.min_confidence
-        return fixed
-
-    def choose_engine(self, work: ShardWork, nlp: Language, shards: int) -> Engine:
-        """What annotates this number of shards."""
-        settings = self.settings
-        if settings.engine == "ray":
-            return annotate_on_ray
-        processes = max(1, min(settings.n_process or 1, shards))
-        if processes > 1 or work.threads != default_threads():
-            return partial(annotate_in_processes, processes=processes)
-        return partial(_annotate_here, annotator=ShardAnnotator(work, nlp, self.parts))
+def _choose_engine(work: ShardWork, nlp: Language, parts: list[Part], shards: int) -> Engine:
+    """What annotates this number of shards."""
+    if work.settings.engine == "ray":
+        return annotate_on_ray
+    processes = max(1, min(work.settings.n_process or 1, shards))
+    if processes > 1 or work.threads != default_threads():
+        return partial(annotate_in_processes, processes=processes)
+    return partial(_annotate_here, annotator=ShardAnnotator(work, nlp, parts))
 
 
 def _annotate_here(
     work: ShardWork,
-    unfinished: list[tuple[int, Shard]],
-    on_batch: Callable[[int, int], None],
+    unfinished: list[int],
+    on_row: Callable[[int, int], None],
     annotator: ShardAnnotator,
 ) -> Generator[FinishedShard, None, None]:
     with closing(annotator):
-        for number, shard in unfinished:
-            yield annotator.annotate(number, shard, on_batch)
+        for number in unfinished:
+            yield annotator.annotate(number, partial(on_row, 1))
 
 
 def annotate_in_processes(
     work: ShardWork,
-    unfinished: list[tuple[int, Shard]],
+    unfinished: list[int],
     on_shard: Callable[[int, int], None],
     processes: int,
 ) -> Generator[FinishedShard, None, None]:
     """An `Engine`: processes of this machine, which end with the generator.
 
     The shard of a process that dies is begun again by a new one.
-
-    Raises:
-        BiomedError: if a process cannot read the input or write the output, or if several die at
-            the same shard.
     """
     waiting = iter(unfinished)
-    running: dict[Future[FinishedShard], tuple[int, Shard]] = {}
+    running: dict[Future[FinishedShard], int] = {}
     name, environment = f"{__package__}.shard_worker:ShardWorker", thread_settings(work.threads)
     with ProcessPool(name, processes, repeat({"work": work}), environment, ATTEMPTS) as pool:
 
         def submit(count: int) -> None:
-            for number, shard in islice(waiting, count):
-                running[pool.submit("annotate", number=number, shard=shard)] = (number, shard)
+            for number in islice(waiting, count):
+                running[pool.submit("annotate", number=number)] = number
 
         submit(processes)
         while running:
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             submit(len(done))  # so that no process waits until the caller has recorded these
             for future in done:
-                number, shard = running.pop(future)
+                number = running.pop(future)
                 try:
                     finished = future.result()
                 except WorkerDied:
-                    raise explain_deaths(work, number, shard) from None
-                on_shard(shard.rows, finished.counts["words"])
+                    raise explain_deaths(work, number) from None
+                on_shard(work.manifest.shards[number].rows, finished.counts["words"])
                 yield finished
 
 
@@ -318,9 +296,8 @@ def _keeping_finished(output: Path, finished: dict[int, FinishedShard]) -> Itera
         raise
 
 
-def _find_threads(output: Path, settings: BulkSettings) -> int:
-    """The number of threads of each process, which is that of the run to be continued."""
-    recorded = read_settings(output).get("threads")
+def _find_threads(output: Path, settings: BulkSettings, recorded: int | None) -> int:
+    """The number of threads of each process, `recorded` if a run is continued."""
     if "OMP_NUM_THREADS" not in os.environ:
         is_alone = settings.engine == "local" and settings.n_process in (None, 1)
         return recorded or (default_threads() if is_alone else 1)

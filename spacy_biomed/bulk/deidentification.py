@@ -85,7 +85,7 @@ class Deidentification:
             "repair": self.repair,
             "mode": component.mode,
             "kinds": self.kinds,
-            "components": nlp.pipe_names,
+            "components": list(nlp.pipe_names),
             "secret": component.make_key("").digest(16, "secret").hex() if has_key else "",
         }
 

@@ -9,7 +9,7 @@ and each of these lines have their own SHA-256, so that damage is not taken for 
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -25,7 +25,7 @@ from ..files.digests import digest_files, hash_file
 from ..files.outputs import ERRORS, FINISHED, MANIFEST, append_text, write_part
 from ..files.sources import Part, Shard, plan_shards
 
-_FORMAT = 2
+_FORMAT = 3
 _PACKAGES = ("spacy-biomed", "spacy", "thinc", "onnxruntime", "openvino", "torch", "pyarrow")
 
 
@@ -63,68 +63,55 @@ class Manifest:
     parts: list[dict[str, object]]
     shards: list[Shard]
 
-    def to_json(self) -> str:
-        head = {"format": _FORMAT, "sha256": self.checksum()}
-        return json.dumps({**head, **vars(self)}) + "\n"
-
-    def checksum(self) -> str:
-        """SHA-256 of the content."""
-        return _hash_values([self.pipeline, self.settings, self.parts, self.shards])
-
 
 def open_manifest(
     output: Path,
+    earlier: Manifest | None,
     parts: list[Part],
     states: dict[str, str],
     pipeline: dict[str, str],
     settings: dict[str, Any],
 ) -> Manifest:
-    """Read the manifest of an output that is to be continued, or write that of a new one.
+    """Write the manifest of an output, or check that of the `earlier` run that is continued.
 
-    If the output has no part, the run starts again.
-
-    Args:
-        states: of the parts by name, before they were read.
-        pipeline: see `describe_pipeline`.
-        settings: everything else that the output depends on, with `shard_size`.
-
-    Raises:
-        BiomedError: if the output was begun with another input, pipeline or setting, or its
-            manifest cannot be read.
+    `states` are those of the parts before they were read, by name. Raise BiomedError if the output
+    was begun with another input, pipeline or setting.
     """
-    path = output / MANIFEST
-    if not _is_continued(output):
+    if earlier is None:
         shards = plan_shards(parts, settings["shard_size"])
         manifest = Manifest(pipeline, settings, _describe_parts(parts, states), shards)
-        write_part(output, MANIFEST, manifest.to_json().encode())
+        write_part(output, MANIFEST, _sign({"format": _FORMAT, **vars(manifest)}).encode())
         return manifest
-    manifest = _read_manifest(path)
-    _check_same(output, "the pipeline", manifest.pipeline, pipeline)
-    _check_same(output, "the settings", manifest.settings, settings)
-    if states != {part["name"]: part["state"] for part in manifest.parts}:
+    _check_same(output, "the pipeline", earlier.pipeline, pipeline)
+    _check_same(output, "the settings", earlier.settings, settings)
+    if states != {part["name"]: part["state"] for part in earlier.parts}:
         # Files that were only copied or touched have the same content.
         found = _describe_parts(parts, states)
-        if [_content(part) for part in found] != [_content(part) for part in manifest.parts]:
+        if [_content(part) for part in found] != [_content(part) for part in earlier.parts]:
             raise BiomedError(
                 f"{output}: the input has changed since this output was begun; name another "
                 "output, or restore the input"
             )
-    return manifest
+    return earlier
 
 
-def read_settings(output: Path) -> dict[str, Any]:
-    """The settings with which an output was begun; none if the run starts again.
+def read_manifest(output: Path) -> Manifest | None:
+    """The manifest of an output, None if there is none; raise BiomedError if it is damaged."""
+    path = output / MANIFEST
+    if not path.exists():
+        return None
+    with reading(path):
+        fields = _read_signed(path.read_bytes())
+    if fields is None or fields.pop("format") != _FORMAT:
+        raise BiomedError(
+            f"{path}: damaged, or of another version; delete {output}, or name another output"
+        )
+    return Manifest(**{**fields, "shards": [Shard(*shard) for shard in fields["shards"]]})
 
-    Raises:
-        BiomedError: if its manifest cannot be read.
-    """
-    return _read_manifest(output / MANIFEST).settings if _is_continued(output) else {}
 
-
-def _is_continued(output: Path) -> bool:
-    """Whether an output was begun, and has something of a shard."""
-    kept = (output / FINISHED).exists() or any(_find_files(output))
-    return kept and (output / MANIFEST).exists()
+def is_continued(output: Path) -> bool:
+    """Whether an output has something of a shard; else the run starts again."""
+    return (output / FINISHED).exists() or any(_find_files(output))
 
 
 def _find_files(output: Path) -> Iterator[Path]:
@@ -154,9 +141,6 @@ def read_finished(output: Path, shards: int) -> dict[int, FinishedShard]:
 
     A shard whose files or line have changed is not finished. An incomplete last line, as a kill
     leaves it, is removed from the file.
-
-    Raises:
-        BiomedError: if the file cannot be read.
     """
     path = output / FINISHED
     if not path.exists():
@@ -167,10 +151,10 @@ def read_finished(output: Path, shards: int) -> dict[int, FinishedShard]:
         if rest:
             with path.open("rb+") as file:
                 file.truncate(len(content) - len(rest))
-    read = filter(None, map(_read_line, complete.split(b"\n")))
+    lines = filter(None, map(_read_signed, complete.split(b"\n")))
     return {
         one.shard: one
-        for one in read
+        for one in (FinishedShard(**fields) for fields in lines)
         if one.shard < shards
         and all(_hash_written(output / file) == digest for file, digest in one.files.items())
     }
@@ -181,15 +165,6 @@ def check_no_others(output: Path, finished: dict[int, FinishedShard]) -> None:
     names = {output / file for one in finished.values() for file in one.files}
     for path in sorted({*_find_files(output)} - names):
         raise BiomedError(f"{path}: not a part of this run; move it away")
-
-
-def _read_line(line: bytes) -> FinishedShard | None:
-    """A line of `_finished.jsonl`; None if it is damaged."""
-    try:
-        fields = json.loads(line)
-        return FinishedShard(**fields) if fields.pop("sha256") == _hash_values(fields) else None
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
 
 
 def _hash_written(path: Path) -> str:
@@ -210,58 +185,38 @@ def hash_folder(files: dict[str, str]) -> str:
 
 
 def record_finished(output: Path, finished: FinishedShard) -> None:
-    """Add a shard to the finished ones, on disk.
-
-    Raises:
-        BiomedError: if it cannot be written.
-    """
-    append_text(output / FINISHED, _to_finished_line(finished))
+    """Add a shard to the finished ones, on disk."""
+    append_text(output / FINISHED, _sign(vars(finished)))
 
 
 def write_results(output: Path, finished: dict[int, FinishedShard]) -> None:
-    """Write the finished shards in their order, and `_errors.jsonl` of them.
-
-    Raises:
-        BiomedError: if they cannot be written.
-    """
+    """Write the finished shards in their order, and `_errors.jsonl` of them."""
     ordered = [finished[number] for number in sorted(finished)]
-    lines = "".join(map(_to_finished_line, ordered)).encode()
-    if ordered and (output / FINISHED).read_bytes() != lines:
-        write_part(output, FINISHED, lines)
-    errors = "".join(_to_line(error) for one in ordered for error in one.errors).encode()
-    place = output / ERRORS
-    if not place.exists() or place.read_bytes() != errors:
-        write_part(output, ERRORS, errors)
+    errors = (error for one in ordered for error in one.errors)
+    results = {FINISHED: [_sign(vars(one)) for one in ordered]} if ordered else {}
+    results[ERRORS] = [json.dumps(error, ensure_ascii=False) + "\n" for error in errors]
+    for name, lines in results.items():
+        content, place = "".join(lines).encode(), output / name
+        if not place.exists() or place.read_bytes() != content:
+            write_part(output, name, content)
 
 
-def _to_finished_line(finished: FinishedShard) -> str:
-    fields = asdict(finished)
-    return _to_line({"sha256": _hash_values(fields), **fields})
+def _sign(fields: Mapping[str, object]) -> str:
+    """A line of JSON with fields and their SHA-256."""
+    return json.dumps({"sha256": _hash_values(fields), **fields}) + "\n"
 
 
-def _to_line(value: Mapping[str, object]) -> str:
-    return json.dumps(value, ensure_ascii=False) + "\n"
+def _read_signed(line: bytes) -> dict[str, Any] | None:
+    """The fields that `_sign` wrote; None if the line is damaged."""
+    try:
+        fields: dict[str, Any] = json.loads(line)
+        return fields if fields.pop("sha256") == _hash_values(fields) else None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
 
 
 def _hash_values(values: object) -> str:
     return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-
-
-def _read_manifest(path: Path) -> Manifest:
-    try:
-        content = json.loads(path.read_text(encoding="utf8"))
-        if content.pop("format") != _FORMAT:
-            raise ValueError("another format")
-        digest = content.pop("sha256")
-        content["shards"] = [Shard(*shard) for shard in content["shards"]]
-        manifest = Manifest(**content)
-        if manifest.checksum() != digest:
-            raise ValueError("damaged")
-        return manifest
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise BiomedError(
-            f"{path}: damaged, or of another version; delete {path.parent}, or name another output"
-        ) from error
 
 
 def _describe_parts(parts: list[Part], states: dict[str, str]) -> list[dict[str, object]]:

@@ -18,7 +18,6 @@ from typing import Any
 
 from ..encoders.batching.concurrency import available_processors
 from ..errors import BiomedError, first_line
-from ..files.sources import Shard
 from ..workers.process import thread_settings
 from .manifest import FinishedShard
 from .ray_engine import RayWorker, remove_folder
@@ -30,15 +29,13 @@ _OBJECT_STORE = 80 << 20
 # Seconds after which the nodes are looked at if no shard is finished, and to wait for an answer.
 _PATIENCE = 10
 
-_Task = tuple[int, Shard]
-
 
 class Driver:
     """Answers the requests of `annotate_on_ray`."""
 
     _results: Generator[FinishedShard, None, None]
 
-    def begin(self, work: ShardWork, unfinished: list[_Task], folder: str) -> None:
+    def begin(self, work: ShardWork, unfinished: list[int], folder: str) -> None:
         """Take the work and a folder for Ray's files; begin nothing. Ctrl-C stops Ray at once."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
         self._results = _annotate(work, unfinished, folder)
@@ -54,7 +51,7 @@ class Driver:
 
 
 def _annotate(
-    work: ShardWork, unfinished: list[_Task], folder: str
+    work: ShardWork, unfinished: list[int], folder: str
 ) -> Generator[FinishedShard, None, None]:
     with _connected(work, folder) as environment:
         nodes = _find_nodes(work.threads)
@@ -76,20 +73,20 @@ class _Team:
             scheduling_strategy="SPREAD",
             runtime_env={"env_vars": variables},
         )
-        # What each worker does, by the reference to its answer; None while it loads the pipeline.
-        self._running: dict[Any, tuple[Any, _Task | None]] = {}
+        # Each worker's shard, by the reference to its answer; None while it loads the pipeline.
+        self._running: dict[Any, tuple[Any, int | None]] = {}
         self._free: list[Any] = []
-        self._deaths: Counter[_Task | None] = Counter()
+        self._deaths: Counter[int | None] = Counter()
         for _ in range(workers):
             self._start()
 
-    def annotate(self, unfinished: list[_Task]) -> Generator[FinishedShard, None, None]:
+    def annotate(self, unfinished: list[int]) -> Generator[FinishedShard, None, None]:
         waiting = deque(unfinished)
         left = len(unfinished)
         while left:
             while waiting and self._free:
-                task, worker = waiting.popleft(), self._free.pop()
-                self._running[worker.annotate.remote(*task)] = (worker, task)
+                number, worker = waiting.popleft(), self._free.pop()
+                self._running[worker.annotate.remote(number)] = (worker, number)
             done, _ = self._ray.wait(list(self._running), timeout=_PATIENCE)
             if not done:
                 _find_nodes(self._work.threads)
@@ -120,14 +117,14 @@ class _Team:
                 raise BiomedError(str(error.cause)) from None
             raise RuntimeError(str(error.cause)) from None
 
-    def _replace(self, worker: object, begun: _Task | None) -> None:
+    def _replace(self, worker: object, begun: int | None) -> None:
         """Start another worker instead of one that has died, or cannot be reached any more."""
         self._ray.kill(worker)
         self._deaths[begun] += 1
         _find_nodes(self._work.threads)
         if self._deaths[begun] == ATTEMPTS:
             if begun is not None:
-                raise explain_deaths(self._work, *begun)
+                raise explain_deaths(self._work, begun)
             raise BiomedError(
                 f"Ray: {ATTEMPTS} workers died before they had loaded the pipeline; is "
                 "spacy-biomed installed on each node, and is there enough memory?"

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 
 from ..errors import BiomedError, install_command
-from ..files.sources import Shard
 from ..workers.process import WorkerDied, start_worker
 from .manifest import FinishedShard
 from .shard_worker import ShardWorker
@@ -24,31 +23,24 @@ _ENDING = 10
 
 
 def annotate_on_ray(
-    work: ShardWork,
-    unfinished: list[tuple[int, Shard]],
-    on_shard: Callable[[int, int], None],
+    work: ShardWork, unfinished: list[int], on_shard: Callable[[int, int], None]
 ) -> Generator[FinishedShard, None, None]:
     """An `Engine`: processes that Ray runs.
 
     Ray's driver is a process of its own (`ray_driver`). It prints messages, needs an environment of
     its own before Ray is imported, and ends without an exception if the processes of Ray do.
-
-    Raises:
-        BiomedError: if Ray is not installed or cannot be reached, if a worker cannot read the input
-            or write the output, or if several die at the same shard, or all nodes.
     """
     if find_spec("ray") is None:
         raise BiomedError(f"--engine ray needs Ray: {install_command('ray')}")
     if not unfinished:
         return
-    rows = {number: shard.rows for number, shard in unfinished}
     with _temporary_folder() as folder:
         name = f"{__package__}.ray_driver:Driver"
         driver = start_worker(name, keep_errors=not work.settings.verbose)
         try:
             driver.ask("begin", work=work, unfinished=unfinished, folder=folder)
             while (finished := driver.ask("wait")) is not None:
-                on_shard(rows[finished.shard], finished.counts["words"])
+                on_shard(work.manifest.shards[finished.shard].rows, finished.counts["words"])
                 yield finished
         except WorkerDied:
             raise BiomedError(

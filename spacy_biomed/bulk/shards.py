@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, Literal
+from typing import Literal
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -16,12 +16,13 @@ from ..annotations.document_keys import DOCUMENT_ID
 from ..errors import DamagedPipelineError
 from ..files.outputs import write_part
 from ..files.records import Layout
-from ..files.sources import Columns, Item, Part, Shard, printable
+from ..files.sources import Columns, Item, Part, printable
+from ..formats.fhir import read_meanings
 from ..formats.findings import AnnotatedDocument, AnnotatedShard, Layers, describe, find_layers
 from ..formats.registry import get_format
 from ..pipeline.mention_layer import keep_confident
 from .deidentification import REPLACEMENTS, Deidentification
-from .manifest import FinishedShard, hash_folder
+from .manifest import FinishedShard, Manifest, hash_folder
 from .time_limit import DEFAULT_SECONDS, TookTooLong, limit_each
 
 # What the pipeline's vocabulary learns from texts is forgotten after so many characters: memory
@@ -77,26 +78,23 @@ class ShardWork:
     Attributes:
         pipeline: installed package or pipeline directory.
         source, output: file or folder to annotate, and output folder.
-        states: the state of each part of the input by its name.
-        described: see `describe_pipeline`.
-        manifest: SHA-256 of the manifest in the output.
         deidentification: how the documents are de-identified; None if they are not.
-        meanings, date: see `AnnotatedShard`.
+        manifest: that of the output.
+        states: the state of each part of the input by its name.
     """
 
     pipeline: str
     source: Path
     output: Path
     settings: BulkSettings
-    format: str
-    batch_size: int
-    threads: int
+    deidentification: Deidentification | None
+    manifest: Manifest
     states: dict[str, str]
-    described: dict[str, str]
-    manifest: str
-    deidentification: Deidentification | None = None
-    meanings: dict[str, dict[str, str]] = field(default_factory=dict)
-    date: str = ""
+
+    @property
+    def threads(self) -> int:
+        """The number of threads of each process."""
+        return int(self.manifest.settings["threads"])
 
 
 class ShardAnnotator:
@@ -107,14 +105,9 @@ class ShardAnnotator:
 
     def __init__(self, work: ShardWork, nlp: Language, parts: list[Part]):
         self.work, self.nlp, self.parts = work, nlp, parts
-        meta, settings = nlp.meta, work.settings
-        self.format = REPLACEMENTS if work.deidentification else get_format(work.format)
-        self._fields: dict[str, Any] = {
-            "pipeline": f"{meta['lang']}_{meta['name']} {meta['version']}",
-            "keep": settings.columns.keep,
-            "meanings": work.meanings,
-            "date": work.date,
-        }
+        self._fixed = work.manifest.settings
+        self._meanings = self._fixed.get("meanings") or read_meanings(None)
+        self.format = REPLACEMENTS if work.deidentification else get_format(self._fixed["format"])
         self.layers = find_layers(nlp)
         self._has_learned = False
         self._zone = ExitStack()
@@ -126,19 +119,10 @@ class ShardAnnotator:
         self._characters = REMEMBERED_CHARACTERS
 
     def annotate(
-        self,
-        number: int,
-        shard: Shard,
-        on_batch: Callable[[int, int], None] = lambda rows, words: None,
+        self, number: int, on_row: Callable[[int], None] = lambda words: None
     ) -> FinishedShard:
-        """Annotate a shard and write its files.
-
-        Args:
-            on_batch: called after each batch with its rows and words.
-
-        Raises:
-            BiomedError: if the input cannot be read or the output cannot be written.
-        """
+        """Annotate a shard and write its files; `on_row` is called with the words of each row."""
+        shard, settings = self.work.manifest.shards[number], self.work.settings
         items = self.parts[shard.part].load_rows(shard)
         if not self._has_learned:
             learn_words(self.nlp, items)
@@ -151,41 +135,45 @@ class ShardAnnotator:
             self.nlp,
             items,
             shard.first,
-            self.work.batch_size,
+            self._fixed["batch_size"],
             self.layers,
-            on_batch,
-            min_confidence=self.work.settings.min_confidence,
-            max_seconds=self.work.settings.max_seconds,
+            on_row,
+            min_confidence=settings.min_confidence,
+            max_seconds=settings.max_seconds,
         )
-        name = f"part-{number:05}"
+        meta, name = self.nlp.meta, f"part-{number:05}"
         assert self.format.write is not None  # `find_output` has looked
         files = self.format.write(
-            AnnotatedShard(documents, self.layers, documents.counts, name, **self._fields)
+            AnnotatedShard(
+                documents,
+                self.layers,
+                documents.counts,
+                name,
+                pipeline=f"{meta['lang']}_{meta['name']} {meta['version']}",
+                keep=settings.columns.keep,
+                meanings=self._meanings,
+                date=self._fixed.get("date", ""),
+            )
         )
         counts, errors = dict(documents.counts), documents.errors
         # The length of documents that failed is unknown.
         self._characters += REMEMBERED_CHARACTERS if errors else counts.get("characters", 0)
-        files = files if counts["documents"] else {}
+        if not counts["documents"]:
+            return FinishedShard(number, counts, {}, errors)
         hashes = {file: sha256(content).hexdigest() for file, content in files.items()}
-        if self.format.is_folder and files:
+        if self.format.is_folder:
             write_part(self.work.output, name, files)
-            checksums = {name: hash_folder(hashes)}
-        else:
-            for file, content in files.items():
-                write_part(self.work.output, file, content)
-            checksums = hashes
-        return FinishedShard(number, counts, checksums, errors)
+            return FinishedShard(number, counts, {name: hash_folder(hashes)}, errors)
+        for file, content in files.items():
+            write_part(self.work.output, file, content)
+        return FinishedShard(number, counts, hashes, errors)
 
 
 class AnnotatedRows:
     """Annotates consecutive rows while the documents are read, once.
 
-    Args:
-        nlp: the pipeline, in a memory zone.
-        first: number of the first row in the input.
-        on_batch: called after each batch with its rows and words.
-        min_confidence: entities of a lower confidence are left out.
-        max_seconds: see `annotate_items`.
+    The pipeline is in a memory zone, `first` is the number of the first row in the input, and
+    `on_row` is called with the words of each row, 0 for one that failed.
 
     Attributes:
         counts: the number of documents, words and so on that were read.
@@ -199,35 +187,28 @@ class AnnotatedRows:
         first: int,
         batch_size: int,
         layers: Layers,
-        on_batch: Callable[[int, int], None] = lambda rows, words: None,
+        on_row: Callable[[int], None] = lambda words: None,
         *,
         min_confidence: float = 0.0,
         max_seconds: float = DEFAULT_SECONDS,
     ):
         self._rows = enumerate(_annotate(nlp, items, batch_size, max_seconds), first)
-        self._batch_size, self._on_batch = batch_size, on_batch
-        self._layers, self._min_confidence = layers, min_confidence
+        self._layers, self._on_row, self._min_confidence = layers, on_row, min_confidence
         self.counts = Counter({"documents": 0, "words": 0, "entities": 0})
         self.errors: list[dict[str, str]] = []
 
     def __iter__(self) -> Iterator[AnnotatedDocument]:
-        rows = words = 0
         for number, (item, doc) in self._rows:
             if isinstance(doc, str):
                 self.errors.append({"id": printable(item.id), "reason": doc})
-            else:
-                if self._min_confidence > 0.0:
-                    keep_confident(doc, self._min_confidence)
-                found = describe(doc, self._layers)
-                self.counts.update(_count(found))
-                words += len(doc)
-                yield AnnotatedDocument(number, item, doc, found)
-            rows += 1
-            if rows == self._batch_size:
-                self._on_batch(rows, words)
-                rows = words = 0
-        if rows:
-            self._on_batch(rows, words)
+                self._on_row(0)
+                continue
+            if self._min_confidence > 0.0:
+                keep_confident(doc, self._min_confidence)
+            found = describe(doc, self._layers)
+            self.counts.update(_count(found))
+            self._on_row(len(doc))
+            yield AnnotatedDocument(number, item, doc, found)
 
 
 def _count(found: dict) -> dict[str, int]:
@@ -250,36 +231,25 @@ def _annotate(
     nlp: Language, items: list[Item], size: int, max_seconds: float
 ) -> Iterator[tuple[Item, Doc | str]]:
     """The documents of a shard in order; the reason instead of one that cannot be annotated."""
-    reasons = [_refuse(nlp, item) for item in items]
+    reasons = [item.error or _find_excess(nlp, item.text) for item in items]
     accepted = [item for item, reason in zip(items, reasons, strict=True) if not reason]
     docs = annotate_items(nlp, accepted, size, max_seconds)
     for item, reason in zip(items, reasons, strict=True):
         yield item, reason or next(docs)
 
 
-def _refuse(nlp: Language, item: Item) -> str:
-    if item.error:
-        return item.error
-    if len(item.text) > nlp.max_length:
-        return f"{len(item.text):,} characters, and the pipeline reads {nlp.max_length:,}"
-    return ""
+def _find_excess(nlp: Language, text: str) -> str:
+    is_read = len(text) <= nlp.max_length
+    return "" if is_read else f"{len(text):,} characters, and the pipeline reads {nlp.max_length:,}"
 
 
 def annotate_items(
     nlp: Language, items: list[Item], batch_size: int, max_seconds: float = DEFAULT_SECONDS
 ) -> Iterator[Doc | str]:
-    """Annotate texts; if that fails, each half of the rest, down to the text that fails.
+    """Yield the Doc of each text, or why it failed, which is found by halving the rest.
 
-    Each document is yielded at once, while the encoder reads the next.
-
-    Args:
-        max_seconds: time for a batch and, if that is too short, for each of its texts.
-
-    Yields:
-        for each item its Doc, or what failed (`explain_failure`).
-
-    Raises:
-        DamagedPipelineError: if the scores of the pipeline are not finite numbers.
+    `max_seconds` is the time for a batch and, if that is too short, for each of its texts.
+    DamagedPipelineError is raised if the scores of the pipeline are not finite numbers.
     """
     done = 0
     docs = ((_make_doc(nlp, item), place) for place, item in enumerate(items))

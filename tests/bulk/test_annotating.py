@@ -23,7 +23,7 @@ from spacy.tokens import Doc, Span
 
 from spacy_biomed import BiomedError
 from spacy_biomed.bulk import BulkSettings, annotate_collection, annotating, shards
-from spacy_biomed.bulk.manifest import FinishedShard, read_settings
+from spacy_biomed.bulk.manifest import FinishedShard, Manifest, read_manifest
 from spacy_biomed.files import Columns
 from spacy_biomed.files.sources import Part, plan_shards
 from spacy_biomed.formats.inputs import find_parts
@@ -193,11 +193,12 @@ def test_a_finished_run_is_left_as_it_is(ruler, notes, tmp_path):
 def test_the_engine_is_named_only_while_a_run_lasts(ruler, notes, tmp_path, monkeypatch):
     monkeypatch.delenv("SPACY_BIOMED_ENGINE")
     annotate_collection(str(ruler), notes, tmp_path / "out", SMALL)
-    assert read_settings(tmp_path / "out")["engine"] == "onnxruntime"
+    assert read_manifest(tmp_path / "out").settings["engine"] == "onnxruntime"
     assert "SPACY_BIOMED_ENGINE" not in os.environ
     monkeypatch.setenv("SPACY_BIOMED_ENGINE", "openvino")
     annotate_collection(str(ruler), notes, tmp_path / "other", SMALL)
-    assert read_settings(tmp_path / "other")["engine"] == os.environ["SPACY_BIOMED_ENGINE"]
+    other = read_manifest(tmp_path / "other").settings["engine"]
+    assert other == os.environ["SPACY_BIOMED_ENGINE"]
 
 
 def test_a_finished_shard_whose_file_is_gone_is_annotated_again(ruler, notes, tmp_path):
@@ -512,7 +513,8 @@ def test_a_folder_that_changes_during_a_run_stops_it(ruler, tmp_path, monkeypatc
 def test_words_are_forgotten_after_so_many_characters(notes, ruler, tmp_path, monkeypatch):
     write(notes, ["a word", "of one shard", "and another", "of the next", "the last"])
     parts = find_parts(notes, Columns())
-    numbered = list(enumerate(plan_shards(parts, SIZE)))
+    fixed = {"format": "jsonl", "batch_size": SIZE, "threads": 1}
+    manifest = Manifest({}, fixed, [], plan_shards(parts, SIZE))
     characters = sum(map(len, ["a word", "of one shard"]))
     monkeypatch.setattr(shards, "LEARNED_CHARACTERS", 0)
 
@@ -521,11 +523,11 @@ def test_words_are_forgotten_after_so_many_characters(notes, ruler, tmp_path, mo
         monkeypatch.setattr(shards, "REMEMBERED_CHARACTERS", limit)
         nlp = spacy.load(ruler)
         settings = shards.BulkSettings()
-        work = shards.ShardWork("", notes, tmp_path, settings, "jsonl", SIZE, 1, {}, {}, "")
+        work = shards.ShardWork("", notes, tmp_path, settings, None, manifest, {})
         annotator = shards.ShardAnnotator(work, nlp, parts)
         known = []
-        for number, shard in numbered:
-            annotator.annotate(number, shard)
+        for number in range(len(manifest.shards)):
+            annotator.annotate(number)
             known.append("word" in nlp.vocab.strings)
         annotator.close()
         return [*known, "word" in nlp.vocab.strings]

@@ -10,7 +10,7 @@ from fault_injection import snapshot
 from spacy_biomed import BiomedError
 from spacy_biomed.bulk import BulkSettings, annotate_collection
 from spacy_biomed.bulk.annotating import annotate_in_processes
-from spacy_biomed.bulk.manifest import FinishedShard
+from spacy_biomed.bulk.manifest import FinishedShard, Manifest
 from spacy_biomed.bulk.shard_worker import ShardWork, ShardWorker
 from spacy_biomed.files.sources import Shard
 from spacy_biomed.workers import pool
@@ -57,9 +57,10 @@ def test_the_next_shard_is_begun_before_the_last_is_recorded(monkeypatch):
             return FinishedShard(arguments["number"], {"words": 0}, {}, [])
 
     monkeypatch.setattr(pool, "start_worker", Beginning)
-    shards = [(number, Shard(0, 0, number, 1, number)) for number in range(2)]
-    work = ShardWork("", Path(), Path(), BulkSettings(), "jsonl", 5, 1, {}, {}, "")
-    finished = annotate_in_processes(work, shards, lambda rows, words: None, 1)
+    shards = [Shard(0, 0, number, 1, number) for number in range(2)]
+    manifest = Manifest({}, {"threads": 1}, [], shards)
+    work = ShardWork("", Path(), Path(), BulkSettings(), None, manifest, {})
+    finished = annotate_in_processes(work, [0, 1], lambda rows, words: None, 1)
     assert next(finished).shard == 0
     assert begun[1].wait(timeout=60)
     assert [one.shard for one in finished] == [1]

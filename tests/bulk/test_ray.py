@@ -19,7 +19,7 @@ from fault_injection import snapshot
 
 from spacy_biomed import BiomedError
 from spacy_biomed.bulk import BulkSettings, annotate_collection, ray_driver, ray_engine
-from spacy_biomed.bulk.manifest import FinishedShard
+from spacy_biomed.bulk.manifest import FinishedShard, Manifest, read_manifest
 from spacy_biomed.bulk.shard_worker import ATTEMPTS, ShardWork, ShardWorker
 from spacy_biomed.errors import install_command
 from spacy_biomed.files.sources import Shard
@@ -215,7 +215,7 @@ class FakeRay:
         self.started += 1
         return SimpleNamespace(
             open=SimpleNamespace(remote=lambda work: "open"),
-            annotate=SimpleNamespace(remote=lambda number, shard: number),
+            annotate=SimpleNamespace(remote=lambda number: number),
         )
 
     def wait(self, references: list, timeout: float) -> tuple[list, list]:
@@ -233,14 +233,15 @@ class FakeRay:
 
 
 SOURCE, OUTPUT, STATES = Path("notes.jsonl"), Path("out"), {"notes.jsonl": ""}
-WORK = ShardWork("pipeline", SOURCE, OUTPUT, BulkSettings(), "parquet", 5, 1, STATES, {}, "")
-TODO = [(number, Shard(0, 0, number * 5, 5, number * 5)) for number in range(3)]
+TODO = [Shard(0, 0, number * 5, 5, number * 5) for number in range(3)]
+MANIFEST = Manifest({}, {"threads": 1}, [], TODO)
+WORK = ShardWork("pipeline", SOURCE, OUTPUT, BulkSettings(), None, MANIFEST, STATES)
 DEATH = FakeRay.exceptions.RayError("died")
 
 
 def annotate_with(ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setitem(sys.modules, "ray", ray)
-    results = ray_driver._Team(WORK, 1, {}).annotate(TODO)
+    results = ray_driver._Team(WORK, 1, {}).annotate([0, 1, 2])
     return [result.shard for result in results]
 
 
@@ -272,18 +273,22 @@ def test_what_does_not_get_better_stops_the_run(ray, message, monkeypatch):
 
 
 def test_a_worker_that_does_not_see_the_output_or_the_input_of_the_run_refuses(
-    ruler, notes, tmp_path
+    ruler, notes, tmp_path, monkeypatch
 ):
     annotate_collection(str(ruler), notes, tmp_path / "out", BulkSettings(shard_size=5))
-    paths = {"pipeline": str(ruler), "source": notes, "output": tmp_path / "elsewhere"}
-    work = {**vars(WORK), **paths, "manifest": "1"}
+    manifest = read_manifest(tmp_path / "out")
+    paths = {"pipeline": str(ruler), "source": notes, "manifest": manifest}
+    work = {**vars(WORK), **paths, "output": tmp_path / "elsewhere"}
     with pytest.raises(BiomedError, match="put the output on a file system that all of them share"):
         ShardWorker().open(ShardWork(**work))
-    work["manifest"] = ""
+    work["output"] = tmp_path / "out"
     with pytest.raises(BiomedError, match=r"notes\.jsonl: changes while it is read"):
         ShardWorker().open(ShardWork(**work))
     status = notes.stat()
     work["states"] = {"notes.jsonl": f"{status.st_size} {status.st_mtime_ns}"}
-    work["described"] = {"spacy": "1.0"}
-    with pytest.raises(BiomedError, match=r"other values of the pipeline \(name, version, sha256"):
+    ShardWorker().open(ShardWork(**work))
+    monkeypatch.setattr(
+        "spacy_biomed.bulk.shard_worker.describe_pipeline", lambda nlp: {"spacy": "1"}
+    )
+    with pytest.raises(BiomedError, match=r"other values of the pipeline \(spacy\)"):
         ShardWorker().open(ShardWork(**work))

@@ -58,25 +58,22 @@ class DeidentifiedFiles:
 
     def check_places(self, sources: Iterable[Path]) -> None:
         """Refuse to write to what is read, twice to one place, or to what is beside the output."""
-        read = [self.texts, *sources]
-        if any(_overlap(self.output, source) for source in read):
-            raise BiomedError(
-                f"{self.output}: this is what is read, or in it, or around it; name another output"
-            )
         beside = [self.listed, self.work, identifier_place(self.output)]
-        others = [*read, self.output, *beside]
-        for option, path in (("--annotations", self.annotations), ("--vault", self.vault)):
-            if path is None:
-                continue
-            if any(_overlap(path, other) for other in others):
+        taken = [self.texts, *sources]
+        for path in self.written:
+            if any(_overlap(path, one) for one in taken):
                 raise BiomedError(
                     f"{path}: this is what is read or written besides, or in it, or around it; "
-                    f"give {option} a file of its own"
+                    "give it a place of its own"
                 )
-            if path.is_dir():
-                raise BiomedError(f"{path}: this is a directory; give {option} a file")
-            others.append(path)
-        _check_list(self.listed)
+            if path.is_dir() and path != self.output:
+                raise BiomedError(f"{path}: this is a directory; give a file")
+            taken += [path, *beside]
+        if os.path.lexists(self.listed) and not _is_list_of_failed(self.listed):
+            raise BiomedError(
+                f"{self.listed}: documents that fail would be listed here, and this is not such a "
+                "list: move it away, or name another output"
+            )
 
     def read_key(self, key_file: Path | None) -> bytes | None:
         """The key of the vault, from a file or the environment; None without a vault."""
@@ -93,24 +90,6 @@ class DeidentifiedFiles:
         return asked.read(find_texts(self.texts, settings.columns, settings.layout))
 
 
-def _write_failed(path: Path, failed: list[dict[str, str]]) -> None:
-    """Write the documents that failed; without any, remove the list of an earlier run."""
-    if failed:
-        lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in failed)
-        replace_text(path, "".join(lines))
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _check_list(path: Path) -> None:
-    """Refuse to write the list of failed documents where something else is."""
-    if path.is_dir() or (path.exists() and not _is_list_of_failed(path)):
-        raise BiomedError(
-            f"{path}: documents that fail would be listed here, and this is not such a list: move "
-            "it away, or name another output"
-        )
-
-
 def _is_list_of_failed(path: Path) -> bool:
     try:
         rows = [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
@@ -121,14 +100,13 @@ def _is_list_of_failed(path: Path) -> bool:
 
 def _overlap(path: Path, other: Path) -> bool:
     """Whether one path is or contains the other, also by links, other case or other accents."""
-    first, second = _true_place(path), _true_place(other)
+    first, second = (
+        Path(unicodedata.normalize("NFC", os.path.realpath(one)).casefold())
+        for one in (path, other)
+    )
     if first.is_relative_to(second) or second.is_relative_to(first):
         return True
     return _has_file(path, other) or _has_file(other, path)
-
-
-def _true_place(path: Path) -> Path:
-    return Path(unicodedata.normalize("NFC", os.path.realpath(path)).casefold())
 
 
 def _has_file(path: Path, file: Path) -> bool:
@@ -174,15 +152,8 @@ def deidentify_files(
 ) -> tuple[int, list[dict[str, str]]]:
     """Write the documents with de-identified texts, or go on with a run that was interrupted.
 
-    Args:
-        part: the documents (`DeidentifiedFiles.read`).
-        names: key from which files get new names; None to keep theirs.
-
-    Returns:
-        the number of documents that were written, and `id` and `reason` of the others.
-
-    Raises:
-        BiomedError: as in `annotate_collection`; if all documents fail; if a file changes.
+    `part` has the documents (`DeidentifiedFiles.read`), and `names` is the key from which files get
+    new names. Returns how many documents were written, and `id` and `reason` of the others.
     """
     # Begun before the work, so that a place that cannot be written is reported at once.
     with _writing(files, settings, key) as write:
@@ -199,7 +170,11 @@ def deidentify_files(
         if not total:
             remove_directory(files.work, DEIDENTIFIED_BY)
             check_failed(files.output, total, failed, files.listed, settings.max_errors)
-    _write_failed(files.listed, failed)
+    if failed:
+        lines = (json.dumps(one, ensure_ascii=False) + "\n" for one in failed)
+        replace_text(files.listed, "".join(lines))
+    else:
+        files.listed.unlink(missing_ok=True)  # of an earlier run
     remove_directory(files.work, DEIDENTIFIED_BY)
     return total, failed
 
@@ -213,8 +188,7 @@ def _find(
 ) -> list[dict[str, str]]:
     """Find the mentions of all documents, or go on with it; return the documents that failed.
 
-    It is saved in a folder beside the output, which only this user can read and which has nothing
-    of the texts. The folder is deleted where no shard has been finished.
+    The folder of the work can only be read by this user, and goes where no shard is finished.
     """
     old = os.umask(0o077)
     try:
@@ -238,9 +212,7 @@ def _read_found(work: Path) -> Iterator[tuple[int, str, list]]:
     """The number of each document, the hash of its text, and what replaces its mentions."""
     for part in sorted(work.glob("part-*.jsonl"), key=lambda path: (len(path.name), path.name)):
         with part.open(encoding="utf8") as lines:
-            for line in lines:
-                number, text_hash, replaced = json.loads(line)
-                yield number, text_hash, replaced
+            yield from map(json.loads, lines)
 
 
 def _combine(

@@ -37,11 +37,7 @@ Writer = Callable[[Item, str], None]
 
 
 def find_texts(path: Path, columns: Columns, layout: Layout = Layout()) -> Part:
-    """A file of texts, or a folder of .txt files, that can be written with other texts.
-
-    Raises:
-        BiomedError: if it has another format; see also `find_parts`.
-    """
+    """A file of texts, or a folder of .txt files, that can be written with other texts."""
     (first, *others) = find_parts(path, columns, layout, is_copied=True)
     if others or (path.is_dir() and not isinstance(first, TextFolder)):
         raise BiomedError(
@@ -66,15 +62,8 @@ def writing_texts(
     """Yield a function that writes a document of a source with another text.
 
     The output is of the same format, encoding, line ends and quoting as the source, and appears
-    once everything is written. The columns that are kept are written with the text.
-
-    Args:
-        identifier: of the vault that is written with the output; "" for none. The
-            identifier of an earlier output is removed.
-
-    Raises:
-        BiomedError: if the output is the source, or in it, or of another format, or a text has
-            characters that its encoding lacks.
+    once everything is written. The columns that are kept are written with the text. `identifier` is
+    of the vault that is written with the output; that of an earlier output is removed.
     """
     if source.is_dir():
         check_replaceable(output, MADE_BY, [source])
@@ -118,16 +107,15 @@ def check_same_format(source: Path, output: Path) -> None:
 
 
 def _find_family(path: Path) -> tuple[str, ...]:
-    kind = find_kind(path.name)
-    for family in _FAMILIES:
-        if kind in family:
-            return family
+    families = (family for family in _FAMILIES if find_kind(path.name) in family)
+    if found := next(families, None):
+        return found
     raise BiomedError(f"{path}: the ending of the name is unknown; {_ENDINGS}")
 
 
-def _encode(text: str, encoder: codecs.IncrementalEncoder, where: str) -> bytes:
+def _write(writer: codecs.StreamWriter, text: str, where: str) -> None:
     try:
-        return encoder.encode(text)
+        writer.write(text)
     except UnicodeEncodeError as error:
         raise BiomedError(
             f"{where}: cannot be written in {error.encoding}, which lacks a character; convert the "
@@ -148,7 +136,7 @@ def _find_style(source: Path, layout: Layout) -> tuple[str, str]:
 def _write_note(path: Path, text: str, layout: Layout) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with open_binary(path, "wb", path.suffix.lower()) as file:
-        file.write(_encode(text, codecs.getincrementalencoder(layout.encoding)(), path.name))
+        _write(codecs.getwriter(layout.encoding)(file), text, path.name)
 
 
 @contextmanager
@@ -157,37 +145,31 @@ def _writing_lines(
 ) -> Iterator[Writer]:
     kind = find_kind(source.name)
     encoding, end = _find_style(source, layout)
-    encoder = codecs.getincrementalencoder(encoding)()
+    writer = codecs.getwriter(encoding)(file)
+    delimiter = layout.find_delimiter(output)
     is_list = kind == ".json" and JsonList.has_list(source)
-    count = 0
+    begin, end = ("[\n", "") if is_list else ("", end)
 
-    def write(text: str, where: str) -> None:
-        file.write(_encode(text, encoder, where))
+    def format_record(values: list[object]) -> str:
+        return format_fields(values, delimiter, layout.quoting).removesuffix("\n")
 
-    def write_line(item: Item, text: str) -> None:
-        write(f"{text}{end}", item.id)
+    def format_document(item: Item, text: str) -> str:
+        if kind in _FAMILIES[0]:
+            return text
+        if kind in (".csv", ".tsv"):
+            return format_record([*(item.fields[name] for name in columns.keep), text])
+        return json.dumps({**item.fields, columns.text: text}, ensure_ascii=False)
 
-    def write_object(item: Item, text: str) -> None:
-        nonlocal count
-        made = json.dumps({**item.fields, columns.text: text}, ensure_ascii=False)
-        separator = "" if not is_list else ",\n" if count else "[\n"
-        write(f"{separator}{made}" if is_list else f"{made}{end}", item.id)
-        count += 1
-
-    def write_record(item: Item, text: str) -> None:
-        write(make_record([item.fields[name] for name in columns.keep], text), item.id)
-
-    def make_record(kept: list[object], text: str) -> str:
-        line = format_fields([*kept, text], layout.find_delimiter(output), layout.quoting)
-        return line.removesuffix("\n") + end
+    def write(item: Item, text: str) -> None:
+        nonlocal begin
+        _write(writer, f"{begin}{format_document(item, text)}{end}", item.id)
+        begin = ",\n" if is_list else ""
 
     if kind in (".csv", ".tsv"):
-        write(make_record(list(columns.keep), columns.text), output.name)
-        yield write_record
-    else:
-        yield write_line if kind in _FAMILIES[0] else write_object
+        _write(writer, format_record([*columns.keep, columns.text]) + end, output.name)
+    yield write
     if is_list:
-        write("\n]\n" if count else "[]\n", output.name)
+        _write(writer, "\n]\n" if begin == ",\n" else "[]\n", output.name)
 
 
 @contextmanager

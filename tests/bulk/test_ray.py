@@ -52,9 +52,13 @@ def test_after_the_death_of_a_worker_the_bytes_are_those_of_one_process(
     monkeypatch.setenv("SPACY_BIOMED_TEST", str(tmp_path))
     folders: list[str] = []
     make = ray_engine.tempfile.mkdtemp
-    monkeypatch.setattr(
-        ray_engine.tempfile, "mkdtemp", lambda **how: folders.append(make(**how)) or folders[-1]
-    )
+
+    def make_folder(*given: Any, **how: Any) -> str:
+        folder = make(*given, **how)
+        folders.extend([folder] if how.get("prefix") == "ray-" else [])
+        return folder
+
+    monkeypatch.setattr(ray_engine.tempfile, "mkdtemp", make_folder)
     killed: list[int] = []
     logged: list[bytes] = []
 

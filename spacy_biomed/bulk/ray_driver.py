@@ -22,7 +22,7 @@ from ..workers.process import thread_settings
 from .manifest import FinishedShard
 from .ray_engine import RayWorker, remove_folder
 from .shard_worker import ATTEMPTS, explain_deaths
-from .shards import BulkSettings, ShardWork
+from .shards import ShardWork
 
 # Bytes. Shards do not go through Ray's store of objects; this is little more than its minimum.
 _OBJECT_STORE = 80 << 20
@@ -152,26 +152,38 @@ def _find_nodes(threads: int) -> list[int]:
 def _connected(work: ShardWork, folder: str) -> Iterator[dict[str, str]]:
     """Connect to a cluster, or start Ray on this machine; yield variables for the workers."""
     settings = work.settings
-    if settings.address is not None:
+    arguments: dict[str, Any] = {"address": settings.address or "local"}
+    variables = {}
+    if settings.address is None:
+        if home := os.environ.get("HOME"):
+            variables["HOME"] = home
+        _isolate(folder)
+        cpus = settings.n_process * work.threads if settings.n_process else available_processors()
+        arguments |= {
+            "num_cpus": max(cpus, work.threads),
+            "object_store_memory": _OBJECT_STORE,
+            "include_dashboard": False,
+            "_temp_dir": folder,
+        }
+    else:
         _check_address(settings.address)
-        with _initialized(settings, address=settings.address):
-            yield {}
-        return
-    home = os.environ.get("HOME")
-    _isolate(folder)
-    cpus = settings.n_process * work.threads if settings.n_process else available_processors()
+    import ray
+
+    level = "info" if settings.verbose else "error"
     try:
-        with _initialized(
-            settings,
-            address="local",
-            num_cpus=max(cpus, work.threads),
-            object_store_memory=_OBJECT_STORE,
-            include_dashboard=False,
-            _temp_dir=folder,
-        ):
-            yield {} if home is None else {"HOME": home}
+        try:
+            ray.init(log_to_driver=False, logging_level=level, **arguments)
+        except Exception as error:
+            raise BiomedError(
+                f"Ray at {arguments['address']}: cannot be started or reached "
+                f"({first_line(error)}); start a cluster with `ray start --head`, and check "
+                "--address"
+            ) from error
+        yield variables
     finally:
-        remove_folder(folder)  # `annotate_on_ray` does too, unless it was killed
+        ray.shutdown()
+        if settings.address is None:
+            remove_folder(folder)  # `annotate_on_ray` does too, unless it was killed
 
 
 def _check_address(address: str) -> None:
@@ -186,27 +198,6 @@ def _check_address(address: str) -> None:
             f"{address}: nothing answers there ({error}); start Ray with `ray start --head`, and "
             "give HOST:PORT or auto as --address"
         ) from error
-
-
-@contextmanager
-def _initialized(settings: BulkSettings, **arguments: object) -> Iterator[None]:
-    import ray
-
-    level = "info" if settings.verbose else "error"
-    try:
-        ray.init(log_to_driver=False, logging_level=level, **arguments)
-    except Exception as error:
-        reason = first_line(error)
-        if settings.address is None:
-            raise BiomedError(f"Ray cannot be started on this machine ({reason})") from error
-        raise BiomedError(
-            f"{settings.address}: no Ray cluster can be reached there ({reason}); start one with "
-            "`ray start --head`, or check --address"
-        ) from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 def _isolate(folder: str) -> None:

@@ -73,7 +73,6 @@ def writing_texts(
                 identifier_place(folder).write_text(f"{identifier}\n", encoding="utf8")
             yield lambda item, text: _write_note(folder / item.id, text, layout)
         return
-    check_same_format(source, output)
     with ExitStack() as stack:
         stack.enter_context(_writing_identifier(output, identifier))
         partial = stack.enter_context(replacing_file(output, [source]))

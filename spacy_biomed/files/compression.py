@@ -16,7 +16,7 @@ from ..errors import BiomedError, escape, install_command, quote
 COMPRESSED_ENDINGS = (".gz", ".xz", ".zst")
 
 # Exceptions when reading a damaged file, which include pyarrow's.
-DAMAGE = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
+_DAMAGE = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
 
 # Text and corpora usually compress to a tenth, rarely to a fiftieth; zeros to a thousandth.
 RATIO_VARIABLE, RATIO = "SPACY_BIOMED_MAX_RATIO", 200
@@ -78,27 +78,21 @@ class _Gzip(gzip.GzipFile):
 
 
 @contextmanager
-def reading(path: Path, where: str = "") -> Iterator[None]:
+def reading(path: Path, find_place: Callable[[], str] = str) -> Iterator[None]:
     """Convert errors of reading an input file to a one-line message.
 
-    Args:
-        where: how far it could be read, such as "after line 3".
+    `find_place` says how far it could be read, such as " after line 3".
     """
     try:
         yield
     except BiomedError:
         raise
-    except DAMAGE as error:
-        raise cannot_read(path, where, error) from error
-
-
-def cannot_read(path: Path, where: str, error: Exception) -> BiomedError:
-    """The error of a file that the system, or the library of its format, cannot read."""
-    reason = getattr(error, "strerror", None) or escape(" ".join(str(error).split()), 200)
-    remedy = "check that it is complete, and that its ending is right"
-    if isinstance(error, UnicodeDecodeError):
-        remedy = "convert it to UTF-8"
-    return BiomedError(f"{path}: cannot be read{where and f' {where}'} ({reason}); {remedy}")
+    except _DAMAGE as error:
+        reason = getattr(error, "strerror", None) or escape(" ".join(str(error).split()), 200)
+        remedy = "check that it is complete, and that its ending is right"
+        if isinstance(error, UnicodeDecodeError):
+            remedy = "convert it to UTF-8"
+        raise BiomedError(f"{path}: cannot be read{find_place()} ({reason}); {remedy}") from error
 
 
 def require_pyarrow(where: str) -> None:
@@ -147,11 +141,7 @@ class _BoundedStream(io.RawIOBase):
 
 
 def check_deflated(content: bytes, path: Path) -> None:
-    """Check the decompressed size of zlib data. Other data are not checked.
-
-    Raises:
-        BiomedError: if the size is more than `max_ratio()` times larger, and more than 4 MiB.
-    """
+    """Check the decompressed size of zlib data, as `check_ratio` does, and not of other data."""
     ratio, size = max_ratio(), 0
     stream = zlib.decompressobj()
     with suppress(zlib.error):
@@ -161,14 +151,7 @@ def check_deflated(content: bytes, path: Path) -> None:
 
 
 def check_ratio(compressed: int, size: int, path: Path, ratio: int | None = None) -> None:
-    """Check the ratio of decompressed to compressed size.
-
-    Args:
-        compressed, size: number of bytes before and after decompression.
-
-    Raises:
-        BiomedError: if `size` is more than `ratio` times `compressed`, and more than 4 MiB.
-    """
+    """Raise BiomedError if `size` in bytes is over `ratio` times `compressed`, and over 4 MiB."""
     ratio = ratio or max_ratio()
     if size > max(_FREE, ratio * compressed):
         raise BiomedError(

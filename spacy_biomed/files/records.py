@@ -7,6 +7,7 @@ content. Errors never quote the content, which may be personal.
 from __future__ import annotations
 
 import codecs
+import csv
 import io
 import json
 import re
@@ -167,11 +168,7 @@ def _make_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def read_header(path: Path, layout: Layout = Layout()) -> list[str]:
-    """The names of the columns of a CSV or TSV file, which are in its first record.
-
-    Raises:
-        BiomedError: if two columns have one name; see also `read_text_lines`.
-    """
+    """The names of the columns of a CSV or TSV file, which are in its first record."""
     first = next(_split(path, layout, 0), Record(0, 1, []))
     if first.error:
         raise BiomedError(f"{path}:{first.line}: {first.error}")
@@ -247,21 +244,18 @@ def _split(path: Path, layout: Layout, offset: int) -> Iterator[Record]:
 
 
 def format_fields(values: Iterable[object], delimiter: str, quoting: str = "minimal") -> str:
-    """A line of CSV or TSV, which `read_delimited` reads as the same fields; None is empty.
-
-    Raises:
-        BiomedError: if a field needs quotation marks, and quoting is "none".
-    """
-    special = {delimiter, "\r", "\n", *('"' if quoting == "minimal" else "")}
-    cells = []
-    for value in values:
-        cell = "" if value is None else str(value)
-        if not special.isdisjoint(cell):
-            if quoting == "none":
-                raise BiomedError("a field has a delimiter or a line end: leave out --quoting none")
-            cell = '"' + cell.replace('"', '""') + '"'
-        cells.append(cell)
-    return (delimiter.join(cells) or '""' * (quoting == "minimal")) + "\n"
+    """A line of CSV or TSV, which `read_delimited` reads as the same fields; None is empty."""
+    line = io.StringIO()
+    quotes: dict[str, Any] = {"quoting": csv.QUOTE_NONE, "quotechar": None}
+    # Both CR and LF are quoted, as they are characters of this line end.
+    writer = csv.writer(line, delimiter=delimiter, **({} if quoting == "minimal" else quotes))
+    try:
+        writer.writerow(values)
+    except csv.Error:
+        raise BiomedError(
+            "a field has a delimiter or a line end, or a record is empty: leave out --quoting none"
+        ) from None
+    return line.getvalue().removesuffix("\r\n") + "\n"
 
 
 class _QuotedRecord:
@@ -369,45 +363,40 @@ def _read_lines(path: Path, layout: Layout, offset: int) -> Iterator[Record]:
             file, encoding = cast(BinaryIO, _Utf8Lines(opened, encoding)), "utf-8"
         _skip(file, offset, can_seek=not is_wide and ending not in COMPRESSED_ENDINGS)
         for number, (begin, content) in enumerate(_number_lines(file, offset), start=1):
-            if begin == 0 and content is not None:
+            if content is None:
+                yield Record(begin, number, None, too_long("line"))
+                continue
+            if begin == 0:
                 _check_beginning(content, path, encoding)
-            yield _decode(begin, number, content, encoding)
+            text, error = _decode(content, encoding, "line")
+            text = text.lstrip(_BYTE_ORDER_MARK) if begin == 0 else text
+            yield Record(begin, number, text, error)
 
 
-def _decode(offset: int, number: int, content: bytes | None, encoding: str) -> Record:
-    if content is None:
-        return Record(offset, number, None, too_long("line"))
+def _decode(content: bytes, encoding: str, what: str) -> tuple[str, str]:
+    """The text of a line or file, and what is wrong with it."""
     try:
         text, error = content.decode(encoding), ""
     except UnicodeDecodeError as problem:
-        text, error = content.decode(encoding, "surrogateescape"), not_encoded(encoding, problem)
-    text = text.lstrip(_BYTE_ORDER_MARK) if offset == 0 else text
-    return Record(offset, number, text, error or check_text(text))
+        text = content.decode(encoding, "replace")
+        error = (
+            f"not {encoding.upper()} (byte {problem.start + 1} of the {what}: {problem.reason}); "
+            "convert the file to UTF-8, or give its --encoding"
+        )
+    return text, error or check_text(text)
 
 
-def decode(content: bytes, layout: Layout) -> tuple[str, str]:
+def decode_file(content: bytes, layout: Layout) -> tuple[str, str]:
     """Decode a text; return it without a byte-order mark, or "" and why it cannot be decoded."""
     if wide := _find_wide_mark(content, layout.encoding):
         return "", f"{wide.upper()}, by its first bytes: give --encoding {wide}"
-    try:
-        text = content.decode(layout.encoding).lstrip(_BYTE_ORDER_MARK)
-    except UnicodeDecodeError as problem:
-        return "", not_encoded(layout.encoding, problem, "file")
-    error = check_text(text)
-    return ("", error) if error else (text, "")
+    text, error = _decode(content, layout.encoding, "file")
+    return ("", error) if error else (text.lstrip(_BYTE_ORDER_MARK), "")
 
 
 def check_text(text: str) -> str:
     """Why a text was decoded wrongly; "" if nothing tells so."""
     return _NUL if "\0" in text else ""
-
-
-def not_encoded(encoding: str, error: UnicodeDecodeError, where: str = "line") -> str:
-    """What is said of bytes that are not in an encoding."""
-    return (
-        f"not {encoding.upper()} (byte {error.start + 1} of the {where}: {error.reason}); convert "
-        "the file to UTF-8, or give its --encoding"
-    )
 
 
 def too_long(what: str) -> str:

@@ -20,8 +20,6 @@ from ..errors import BiomedError, escape
 from .article_xml import read_articles
 from .compression import (
     COMPRESSED_ENDINGS,
-    DAMAGE,
-    cannot_read,
     max_line,
     open_binary,
     reading,
@@ -34,7 +32,7 @@ from .records import (
     Layout,
     Record,
     check_text,
-    decode,
+    decode_file,
     explain_json,
     parse_json,
     read_delimited,
@@ -157,10 +155,7 @@ class Part(ABC):
         return items if self.change is None else map(self.change, items)
 
     def read(self, shard: Shard) -> Iterator[Item]:
-        """Read the rows of a shard.
-
-        The file stays open, so that shards in ascending order are read at the cost of one reading.
-        """
+        """Read the rows of a shard; shards in ascending order cost one reading of the file."""
         is_behind = self._stream is None or shard.row < self._row
         if is_behind or (self.can_seek and shard.row != self._row):
             self._stream = self.read_changed(shard.offset, shard.row)
@@ -172,11 +167,7 @@ class Part(ABC):
         yield from islice(self._stream, shard.rows)
 
     def load_rows(self, shard: Shard) -> list[Item]:
-        """The rows of a shard.
-
-        Raises:
-            BiomedError: if the part has changed since it was found, or cannot be read.
-        """
+        """The rows of a shard; raise BiomedError if the part has changed since it was found."""
         items = list(self.read(shard))
         if len(items) != shard.rows:
             raise self.has_changed()
@@ -189,14 +180,7 @@ class Part(ABC):
             return _describe_file(self.path)
 
     def check_same(self, shard: Shard | None = None) -> None:
-        """Compare the part with what it was when it was found.
-
-        Args:
-            shard: rows that have just been read; None for the whole part.
-
-        Raises:
-            BiomedError: if it has changed.
-        """
+        """Raise BiomedError if the part, or what was read of it, is not as it was found."""
         if self.find_state() != self.state:
             raise self.has_changed()
 
@@ -262,24 +246,16 @@ class RecordFile(Part):
             return [*next((value for value in values if isinstance(value, dict)), ())]
 
     def read_strictly(self) -> Iterator[tuple[str, Any]]:
-        """Yield the content of each record, with its file and line.
-
-        Raises:
-            BiomedError: if the file, or a record, is damaged.
-        """
+        """Yield each record's file and line, and its content; raise BiomedError at damage."""
         number = 0
-        try:
+        separator = ":" if self.unit == "line" else f": {self.unit} "
+        with reading(self.path, lambda: f" after {self.unit} {number}"):
             for record in self.read_all():
                 number = record.line
-                is_line = self.unit == "line"
-                place = f"{self.path}:{number}" if is_line else f"{self.path}: {self.unit} {number}"
+                place = f"{self.path}{separator}{number}"
                 if record.error:
                     raise BiomedError(f"{place}: {record.error}")
                 yield place, record.value
-        except BiomedError:
-            raise
-        except DAMAGE as error:
-            raise cannot_read(self.path, f"after {self.unit} {number}", error) from error
 
 
 class TextLines(RecordFile):
@@ -318,23 +294,19 @@ class JsonList(JsonLines):
     unit = "row"
 
     def records(self, offset: int = 0) -> Iterator[Record]:
-        for number, value in enumerate(self.load()[offset:], start=offset):
-            error = "" if isinstance(value, dict) else "no object; write a list of objects"
-            yield Record(number, number + 1, value, error)
-
-    def load(self) -> list[object]:
-        """The values of the list."""
-        ending = self.path.suffix.lower()
-        with reading(self.path), open_binary(self.path, "rb", ending) as file:
-            text, damage = decode(file.read(), self.how.layout)
-            if damage:
-                raise BiomedError(f"{self.path}: {damage}")
-            try:
-                return parse_json(text)
-            except (ValueError, RecursionError) as error:
-                where = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-                problem = explain_json(error, "mend the file")
-                raise BiomedError(f"{self.path}{where}: {problem}") from None
+        with open_binary(self.path, "rb", self.path.suffix.lower()) as file:
+            text, damage = decode_file(file.read(), self.how.layout)
+        if damage:
+            raise BiomedError(f"{self.path}: {damage}")
+        try:
+            values = parse_json(text)
+        except (ValueError, RecursionError) as error:
+            where = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+            problem = explain_json(error, "mend the file")
+            raise BiomedError(f"{self.path}{where}: {problem}") from None
+        for number, value in enumerate(values[offset:], start=offset):
+            problem = "" if isinstance(value, dict) else "no object; write a list of objects"
+            yield Record(number, number + 1, value, problem)
 
     @staticmethod
     def has_list(path: Path) -> bool:
@@ -403,8 +375,8 @@ class ArticleFile(RecordFile):
 
     def records(self, offset: int = 0) -> Iterator[Record]:
         with open_binary(self.path, "rb", self.path.suffix.lower()) as file:
-            articles = islice(read_articles(file, self.path), offset, None)
-            for number, text in enumerate(articles, start=offset):
+            articles = enumerate(read_articles(file, self.path))
+            for number, text in islice(articles, offset, None):
                 yield Record(number, number + 1, text)
 
 
@@ -444,7 +416,7 @@ class TextFolder(Part):
             return Item(printable(id), error=_explain_unread(problem))
         if len(content) > max_line():
             return Item(printable(id), error=too_long("file"))
-        text, error = decode(content, self.how.layout)
+        text, error = decode_file(content, self.how.layout)
         return Item(printable(id) if error else id, text, error)
 
     def find_state(self) -> str:
@@ -568,12 +540,11 @@ def plan_shards(parts: Iterable[Part], size: int) -> list[Shard]:
     shards: list[Shard] = []
     first = 0
     for number, part in enumerate(parts):
-        rows = -1
+        rows = 0
         begun: list[tuple[int, int]] = []
-        for rows, offset in enumerate(part.find_offsets()):
-            if rows % size == 0:
-                begun.append((rows, offset))
-        rows += 1
+        for offset in part.find_offsets():
+            begun += [(rows, offset)] if rows % size == 0 else []
+            rows += 1
         for row, offset in begun:
             shards.append(Shard(number, offset, row, min(size, rows - row), first + row))
         first += rows
@@ -591,11 +562,7 @@ def find_kind(name: str, kinds: Mapping[str, type[Part]] = KINDS) -> str | None:
 
 
 def open_part(path: Path, name: str, how: Reading, kinds: Mapping[str, type[Part]]) -> Part:
-    """Open a file by the ending of its name.
-
-    Raises:
-        BiomedError: if the ending is unknown, or a table lacks a column.
-    """
+    """Open a file by the ending of its name."""
     kind = find_kind(path.name, kinds)
     if kind is None:
         raise BiomedError(
@@ -653,12 +620,10 @@ def _name(value: object) -> tuple[str, str]:
         value = int(value) if value == int(value) else str(value)
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
-    if value is None:
+    if value is None or (isinstance(value, str) and not value.strip()):
         return "", ""
     if not isinstance(value, str):
         return "", "that is neither text nor a number"
-    if not value.strip():
-        return "", ""
     return (value, "") if is_text(value) else ("", "with half of a surrogate pair")
 
 
@@ -667,16 +632,12 @@ def _check_writable(name: str, value: object) -> str:
     try:
         json.dumps(value, ensure_ascii=False, allow_nan=False, default=str).encode()
     except UnicodeEncodeError:
-        return (
-            f"the field {name} has half of a surrogate pair (U+D800 to U+DFFF), which is not a "
-            "character: remove it, or put the character there that was meant"
-        )
+        problem = "half of a surrogate pair (U+D800 to U+DFFF), which is not a character"
     except (ValueError, RecursionError):
-        return (
-            f"the field {name} has a number that JSON does not allow, or too deep a structure: "
-            "leave it out of --keep, or mend it"
-        )
-    return ""
+        problem = "a number that JSON does not allow, or too deep a structure"
+    else:
+        return ""
+    return f"the field {name} has {problem}: mend it, or leave it out of --keep"
 
 
 def is_text(value: str) -> bool:

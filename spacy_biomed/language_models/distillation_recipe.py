@@ -6,17 +6,10 @@ from dataclasses import fields
 from typing import Any, get_type_hints
 
 import torch
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    PositiveInt,
-    ValidationError,
-    create_model,
-    model_validator,
-)
+from pydantic import ConfigDict, PositiveInt, ValidationError, create_model, model_validator
 
-from ..errors import BiomedError, list_choices, quote
-from ..settings.sections import Section, advise_on_name
+from ..errors import BiomedError, list_choices
+from ..settings.sections import Section, explain_validation
 from .objectives import OBJECTIVES, Objective, Shape
 from .recipe import Existing, TrainingRecipe
 
@@ -82,18 +75,12 @@ class ObjectiveSection(Section):
             raise ValueError(
                 f"there is no objective '{self.name}'; {list_choices(self.name, OBJECTIVES)}"
             )
-        given = self.model_extra or {}
         schema = _settings(OBJECTIVES[self.name])
-        for setting in given:
-            if setting not in schema.model_fields:
-                advice = advise_on_name(setting, schema.model_fields, most=1)
-                raise ValueError(f"'{self.name}' has no setting {setting}; {advice}")
         try:
-            schema.model_validate(given)
+            schema.model_validate(self.model_extra or {})
         except ValidationError as error:
-            first = error.errors()[0]
-            problem = first["msg"][:1].lower() + first["msg"][1:]
-            raise ValueError(f"{first['loc'][0]} = {quote(first['input'])}: {problem}") from error
+            _, problem = explain_validation(schema, error, "objective")
+            raise ValueError(f"{problem} (of '{self.name}')") from error
         return self
 
 
@@ -121,12 +108,12 @@ class DistillationRecipe(TrainingRecipe):
                 raise self.error("objective", str(error)) from error
 
 
-def _settings(objective: type[Objective]) -> type[BaseModel]:
+def _settings(objective: type[Objective]) -> type[Section]:
     """A schema of the keyword arguments of an objective."""
-    hints = get_type_hints(objective)
+    hints = get_type_hints(objective, include_extras=True)
     settings: dict[str, Any] = {
         field.name: (hints[field.name], field.default)
         for field in fields(objective)
         if field.kw_only
     }
-    return create_model(objective.__name__, **settings)
+    return create_model(objective.__name__, __base__=Section, **settings)

@@ -6,7 +6,7 @@ import copy
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForMaskedLM, PreTrainedModel, TrainingArguments
+from transformers import AutoModelForMaskedLM, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, ModelOutput
 
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
@@ -16,6 +16,8 @@ from .objectives.objective import Terms
 from .packed_sequences import PackedText
 from .recipe import TrainingRecipe
 from .trainer import TERM, Inputs, MaskedLanguageModelTrainer, RowSelection
+
+_NUMBER_FORMATS = {"no": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 class DistillationTrainer(MaskedLanguageModelTrainer):
@@ -51,7 +53,8 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
         student.add_module("objective", objective)
         student.register_forward_hook(self._compare)
         super().__init__(student, recipe, tokenizer, training, validation)
-        teacher.eval().requires_grad_(False).to(self.args.device, _number_format(self.args))
+        teacher.eval().requires_grad_(False)
+        teacher.to(self.args.device, _NUMBER_FORMATS[self.accelerator.mixed_precision])
         self.teacher = teacher
         self.teacher_view = ModelView(teacher, needs)
         self._sums: Terms = {}
@@ -182,9 +185,3 @@ def _positions(needs: Needs, inputs: Inputs) -> Tensor:
     if needs.logits == "attended":
         return inputs["attention_mask"].flatten().nonzero().squeeze(1)
     return inputs["positions"] if needs.logits == "masked" else inputs["positions"][:0]
-
-
-def _number_format(args: TrainingArguments) -> torch.dtype:
-    if args.bf16:
-        return torch.bfloat16
-    return torch.float16 if args.fp16 else torch.float32

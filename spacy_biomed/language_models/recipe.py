@@ -6,11 +6,12 @@ recipe is reported in one line with its file and line number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Discriminator,
     Field,
@@ -26,21 +27,25 @@ from pydantic import (
 from ..encoders.torch.precision import Precision
 from ..settings.sections import ConfigFile, Section, read_sections
 
+
+def _check_exists(path: Path) -> Path:
+    if not path.exists():
+        raise ValueError(f"{path} does not exist; correct the path")
+    return path
+
+
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Paths = Annotated[
-    list[Path],
+    list[Annotated[Path, AfterValidator(_check_exists)]],
     Field(min_length=1),
     BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
 ]
 
 
-def _choose(tag: str, other: str, is_first: Callable[[object], bool]) -> Discriminator:
-    """A discriminator of two kinds of values, so that errors are only about one kind."""
-    return Discriminator(lambda value: tag if is_first(value) else other)
-
-
-def _has_name(section: object) -> bool:
-    return "name" in section if isinstance(section, Mapping) else hasattr(section, "name")
+def _find_kind(section: object) -> str:
+    """The tag of a section, so that errors are only about one kind of it."""
+    has_name = "name" in section if isinstance(section, Mapping) else hasattr(section, "name")
+    return "existing" if has_name else "fresh"
 
 
 class Text(Section):
@@ -57,7 +62,7 @@ class Text(Section):
     field: str = "text"
     validation: Annotated[
         Annotated[PositiveInt, Tag("documents")] | Annotated[Paths, Tag("files")],
-        _choose("documents", "files", lambda value: isinstance(value, int)),
+        Discriminator(lambda value: "documents" if isinstance(value, int) else "files"),
     ]
 
 
@@ -117,12 +122,12 @@ class FreshEncoder(Section):
 
 
 VocabularySection = Annotated[
-    Annotated[Existing, Tag("existing")] | Annotated[LearnedVocabulary, Tag("learned")],
-    _choose("existing", "learned", _has_name),
+    Annotated[Existing, Tag("existing")] | Annotated[LearnedVocabulary, Tag("fresh")],
+    Discriminator(_find_kind),
 ]
 EncoderSection = Annotated[
     Annotated[Existing, Tag("existing")] | Annotated[FreshEncoder, Tag("fresh")],
-    _choose("existing", "fresh", _has_name),
+    Discriminator(_find_kind),
 ]
 
 
@@ -240,17 +245,6 @@ class TrainingRecipe(ConfigFile):
     training: Training
     output: Output
 
-    def check_paths(self) -> None:
-        """Check that the files and folders of the text exist; raise BiomedError if one does not."""
-        for setting, paths in self._list_texts():
-            for path in paths if isinstance(paths, list) else ():
-                if not path.exists():
-                    raise self.error(setting, f"{path} does not exist; correct the path")
-
-    def _list_texts(self) -> list[tuple[str, object]]:
-        """The settings that may name texts, and their values."""
-        return [("text.paths", self.text.paths), ("text.validation", self.text.validation)]
-
     def identity(self) -> dict[str, object]:
         """The settings that must not change when a run is resumed.
 
@@ -293,10 +287,6 @@ class PretrainingRecipe(TrainingRecipe):
             )
         return self
 
-    def _list_texts(self) -> list[tuple[str, object]]:
-        learned = [self.vocabulary] if isinstance(self.vocabulary, LearnedVocabulary) else []
-        return [*super()._list_texts(), *(("vocabulary.paths", one.paths) for one in learned)]
-
 
 AnyRecipe = TypeVar("AnyRecipe", bound=TrainingRecipe)
 
@@ -313,6 +303,4 @@ def read_recipe(
     Raises:
         BiomedError: if the file cannot be read, or something in it is wrong or missing.
     """
-    recipe = read_sections(path, schema, overrides, kind="recipe")
-    recipe.check_paths()
-    return recipe
+    return read_sections(path, schema, overrides, kind="recipe")

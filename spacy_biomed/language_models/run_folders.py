@@ -36,6 +36,7 @@ from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..encoders.loading import read_config, read_weights, save_encoder, without_warnings
 from ..errors import BiomedError
 from ..files.outputs import (
+    delete_directory,
     find_paths,
     replace_text,
     replacing_directory,
@@ -50,8 +51,7 @@ from .trainer import (
     MaskedLanguageModelTrainer,
     check_arguments,
     choose_device_batch,
-    last_checkpoint,
-    remove_incomplete_checkpoints,
+    find_checkpoints,
 )
 
 CHECKPOINTS, TEXT, LOG, RUN = "checkpoints", "text", "log.jsonl", "run.json"
@@ -124,12 +124,7 @@ def open_run(recipe: TrainingRecipe, state: PartialState) -> Iterator[Path | Non
         replacing_directory(recipe.output.directory, recipe.made_by, sources) as partial,
         working_directory(recipe.output.work, recipe.made_by, sources),
     ):
-        try:
-            yield partial
-        except BiomedError:
-            if last_checkpoint(recipe.output.work / CHECKPOINTS) is None:
-                (recipe.output.work / RUN).unlink(missing_ok=True)  # there is nothing to resume
-            raise
+        yield partial
 
 
 def claim_text(
@@ -142,28 +137,31 @@ def claim_text(
 
     The main process claims the folder for the recipe, and refuses one with a run of another.
     """
-    if state.is_main_process:
-        _claim_folder(recipe, fingerprint(recipe, tokenizer))
-    with counting("Tokenizing", "documents", console) as progress:
-        return prepare_text(recipe, tokenizer, recipe.output.work / TEXT, progress)
-
-
-def _claim_folder(recipe: TrainingRecipe, text: str) -> None:
-    """Claim the run's folder for a recipe and packed text, and delete incomplete checkpoints."""
     work = recipe.output.work
-    remove_incomplete_checkpoints(work / CHECKPOINTS)
-    identity = {**recipe.identity(), "text_and_vocabulary": text}
-    path = work / RUN
-    if last_checkpoint(work / CHECKPOINTS) is None or not path.is_file():
+    identity = {**recipe.identity(), "text_and_vocabulary": fingerprint(recipe, tokenizer)}
+    if state.is_main_process:
+        _check_run(work, identity)
+    with counting("Tokenizing", "documents", console) as progress:
+        texts = prepare_text(recipe, tokenizer, work / TEXT, progress)
+    if state.is_main_process:
+        replace_text(work / RUN, json.dumps(identity, indent=2))
+    return texts
+
+
+def _check_run(work: Path, identity: dict[str, Any]) -> None:
+    """Refuse a folder with a run of another recipe, and delete what cannot be resumed."""
+    complete = find_checkpoints(work / CHECKPOINTS)
+    if not complete or not (work / RUN).is_file():
         shutil.rmtree(work / CHECKPOINTS, ignore_errors=True)
-        replace_text(path, json.dumps(identity, indent=2))
         return
-    changed = _differences(json.loads(path.read_text(encoding="utf8")), identity)
+    changed = _differences(json.loads((work / RUN).read_text(encoding="utf8")), identity)
     if changed:
         raise BiomedError(
             f"{work}: holds a run of another recipe ({'; '.join(changed[:2])}); remove the folder "
             "to start again, or give another output.directory"
         )
+    for path in {*(work / CHECKPOINTS).glob("checkpoint-*")}.difference(complete.values()):
+        delete_directory(path)
 
 
 def train(
@@ -230,7 +228,7 @@ def create_card(
     )
     environment.filters["thousands"] = "{:,}".format
     args = trainer.args
-    precision = "bf16" if args.bf16 else "fp16" if args.fp16 else "fp32"
+    precision = trainer.accelerator.mixed_precision.replace("no", "fp32")
     return environment.get_template("encoder_card.md.jinja").render(
         name=recipe.output.directory.name,
         made=made,

@@ -46,19 +46,14 @@ ACCELERATE = "ACCELERATE_MIXED_PRECISION"
 _CPU_PIECES, _GPU_PIECES = 4096, 32768
 
 # The number of predicted pieces is padded to a multiple of this. Logits of a different size in
-# every batch would fragment a process's memory.
-_PREDICTED = 128
+# every batch would fragment a process's memory. The label of padding is cross_entropy's -100.
+_PREDICTED, _IGNORED = 128, -100
 
 # Prefix of the names of an objective's terms in the logs.
 TERM = "term_"
 
-# The label of a position that is not predicted.
-IGNORED = -100
-
 # Written into a checkpoint's directory after everything else.
 COMPLETE = "complete"
-# How many complete checkpoints are kept.
-KEPT_CHECKPOINTS = 2
 
 Inputs = dict[str, Tensor]
 
@@ -90,14 +85,6 @@ class RowSelection:
             hidden = output.last_hidden_state
             output.last_hidden_state = hidden.flatten(0, 1)[self._positions]
         return output
-
-
-def masked_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean cross-entropy of the predicted pieces, in fp32.
-
-    Logits are (predicted, vocabulary), and labels (predicted,); rows with IGNORED do not count.
-    """
-    return functional.cross_entropy(logits.float(), labels, ignore_index=IGNORED)
 
 
 class MaskedLanguageModelTrainer(Trainer):
@@ -166,13 +153,13 @@ class MaskedLanguageModelTrainer(Trainer):
         return self.prediction_loss(model, inputs)
 
     def prediction_loss(self, model: torch.nn.Module, inputs: Inputs) -> Tensor:
-        """Mean cross-entropy of a micro-batch's predicted pieces."""
+        """Mean cross-entropy of a micro-batch's predicted pieces, in fp32."""
         extra = -inputs["labels"].numel() % _PREDICTED
         positions = functional.pad(inputs["positions"], (0, extra))
-        labels = functional.pad(inputs["labels"], (0, extra), value=IGNORED)
+        labels = functional.pad(inputs["labels"], (0, extra), value=_IGNORED)
         with self.rows(positions):
             output = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"])
-        return masked_loss(output.logits, labels)
+        return functional.cross_entropy(output.logits.float(), labels)
 
     def perplexity(self, loss: float) -> float | None:
         """The perplexity of a validation loss; None in subclasses with another kind of loss."""
@@ -249,19 +236,12 @@ class MaskedLanguageModelTrainer(Trainer):
             super()._save_checkpoint(model, trial)
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
-            (checkpoint_path(self.args.output_dir, self.state.global_step) / COMPLETE).touch()
-            self._delete_old_checkpoints()
-
-    def _delete_old_checkpoints(self) -> None:
-        """Keep the best and the newest checkpoint, or the two newest if the best is among them.
-
-        `save_total_limit` goes by modification times, which are not reliable after copying.
-        """
-        best = self.state.best_model_checkpoint
-        checkpoints = complete_checkpoints(Path(self.args.output_dir))
-        checkpoints.sort(key=lambda path: best is not None and path.name == Path(best).name)
-        for old in checkpoints[:-KEPT_CHECKPOINTS]:
-            delete_directory(old)
+            step, folder = self.state.global_step, Path(self.args.output_dir)
+            (folder / f"checkpoint-{step}" / COMPLETE).touch()
+            # `save_total_limit` goes by modification times, which are not reliable after copying.
+            for old, path in find_checkpoints(folder).items():
+                if old not in (step, self.state.best_global_step):
+                    delete_directory(path)
 
     def _loader(self, batches: object, sampler: object) -> DataLoader:
         return DataLoader(
@@ -276,9 +256,9 @@ class MaskedLanguageModelTrainer(Trainer):
 
     def run(self) -> None:
         """Train, resuming from the last complete checkpoint if there is one."""
-        checkpoint = last_checkpoint(Path(self.args.output_dir))
-        if checkpoint is not None:
-            self.first_step = checkpoint_step(checkpoint)
+        checkpoints = find_checkpoints(Path(self.args.output_dir))
+        self.first_step = max(checkpoints, default=0)
+        checkpoint = checkpoints.get(self.first_step)
         # It warns of tied weights, which a checkpoint has once and the model uses twice.
         try:
             with without_warnings():
@@ -297,7 +277,7 @@ class MaskedLanguageModelTrainer(Trainer):
     @property
     def best_checkpoint(self) -> Path:
         """The checkpoint with the lowest validation loss, in Hugging Face layout."""
-        return checkpoint_path(self.args.output_dir, self.state.best_global_step)
+        return find_checkpoints(Path(self.args.output_dir))[self.state.best_global_step]
 
 
 class EndCallback(TrainerCallback):
@@ -333,9 +313,6 @@ def keep_in_bf16(model: PreTrainedModel) -> None:
     embeddings = getattr(model.base_model, "embeddings", None)
     if embeddings is not None:
         embeddings.register_forward_hook(lambda module, args, output: output.to(torch.bfloat16))
-
-
-# --- Settings for transformers ---
 
 
 def training_arguments(recipe: TrainingRecipe, steps: int) -> TrainingArguments:
@@ -436,29 +413,7 @@ def choose_device_batch(recipe: TrainingRecipe, device: torch.device, processes:
     return next(size for size in range(min(wanted, share), 0, -1) if share % size == 0)
 
 
-# --- Checkpoints ---
-
-
-def checkpoint_path(directory: str | Path, step: int) -> Path:
-    return Path(directory) / f"checkpoint-{step}"
-
-
-def checkpoint_step(checkpoint: Path) -> int:
-    return int(checkpoint.name.rpartition("-")[2])
-
-
-def remove_incomplete_checkpoints(directory: Path) -> None:
-    for path in directory.glob("checkpoint-*"):
-        if not (path / COMPLETE).is_file():
-            delete_directory(path)
-
-
-def complete_checkpoints(directory: Path) -> list[Path]:
-    """The complete checkpoints, the oldest first."""
+def find_checkpoints(directory: Path) -> dict[int, Path]:
+    """The complete checkpoints of a run, by step."""
     complete = [path.parent for path in directory.glob(f"checkpoint-*/{COMPLETE}")]
-    return sorted(complete, key=checkpoint_step)
-
-
-def last_checkpoint(directory: Path) -> Path | None:
-    """The newest complete checkpoint; None if there is none."""
-    return next(reversed(complete_checkpoints(directory)), None)
+    return {int(path.name.rpartition("-")[2]): path for path in complete}

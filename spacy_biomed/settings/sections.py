@@ -25,7 +25,7 @@ _MENTIONED = re.compile(r"\[?\b(\w+\.\w+|(?<=\[)\w+(?=\]))")
 _VARIABLES = ("paths", "vars")
 
 # Parts of pydantic's error locations that do not name settings.
-_TAGS = ("documents", "files", "existing", "learned", "fresh")
+_TAGS = ("documents", "files", "existing", "fresh")
 
 
 class Section(BaseModel):

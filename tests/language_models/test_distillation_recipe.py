@@ -102,12 +102,19 @@ def test_another_objective_is_another_run(read):
     ("body", "problem"),
     [
         ('name = "distil"', "there is no objective 'distil'; use distilbert, tinybert, "),
-        ('name = "compact"\ntemperature = 2', "'compact' has no setting temperature; remove it"),
+        (
+            'name = "compact"\ntemperature = 2',
+            "temperature: no such setting; remove it (of 'compact')",
+        ),
         (
             'name = "distilbert"\nmlm_wieght = 2',
-            "'distilbert' has no setting mlm_wieght; did you mean mlm_weight?",
+            "mlm_wieght: no such setting; did you mean mlm_weight",
         ),
+        ('name = "distilbert"\ntemperature = 0', "temperature = 0: input should be greater than 0"),
+        ('name = "compact"\nlayer_weight = -1', "layer_weight = -1: input should be greater than"),
+        ('name = "tinybert"\nlayer_weights = [1, -1]', "layer_weights = -1: input should be"),
         ('name = "tinybert"\nlayer_map = "all"', "layer_map = 'all': 'str' instances are not"),
+        ('name = "mobilebert"\nmlm_share = 1', "mlm_share = 1: input should be less than 1"),
         ('name = "mobilebert"\nmlm_share = [1]', "mlm_share = [1]: input should be a valid number"),
     ],
 )

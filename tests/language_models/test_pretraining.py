@@ -298,7 +298,10 @@ def test_a_finished_run_is_not_trained_again(run):
     recipe, report, _ = run
     before = (recipe.output.directory / "model.safetensors").read_bytes()
     start = (recipe.output.work / "checkpoints" / "checkpoint-6" / COMPLETE).stat().st_mtime_ns
+    incomplete = recipe.output.work / "checkpoints" / "checkpoint-7"
+    incomplete.mkdir()
     assert pretrain(recipe) == report
+    assert not incomplete.exists()
     assert (recipe.output.directory / "model.safetensors").read_bytes() == before
     end = (recipe.output.work / "checkpoints" / "checkpoint-6" / COMPLETE).stat().st_mtime_ns
     assert start == end

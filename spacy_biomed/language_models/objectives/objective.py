@@ -95,25 +95,26 @@ class Objective(nn.Module):
     """A distillation loss: a weighted sum of terms, with learned projections.
 
     A term with the weight 0 is left out, and the outputs that only it needs are not computed. The
-    keyword arguments of a subclass are its settings in a recipe.
+    keyword arguments of a subclass are its settings in a recipe, which are checked by their types.
+
+    Attributes:
+        student, teacher: the shapes of the two encoders.
+        temperature: of the distributions that the term `soft_mlm` compares.
+        weights: the weight of each term that is not left out.
 
     Raises:
-        BiomedError: if a weight is below 0, or all are 0.
+        BiomedError: if all weights are 0.
     """
 
     student: Shape
     teacher: Shape
-    temperature = 1.0  # of the distributions that `soft_mlm` compares
+    temperature = 1.0
 
     def __post_init__(self) -> None:
         super().__init__()
-        weights = self.weigh_terms()
-        for name, weight in weights.items():
-            if weight < 0:
-                raise BiomedError(f"the weight of {name} is {weight}; give 0 or more")
-        if not any(weights.values()):
+        self.weights = {name: weight for name, weight in self.weigh_terms().items() if weight}
+        if not self.weights:
             raise BiomedError("all weights are 0; give one of them a value above 0")
-        self.weights = {name: weight for name, weight in weights.items() if weight}
         if "embedding" in self.weights:
             self.project_embeddings = self._create_projection()
         if self.weights.keys() & {"align", "hidden_states"}:
@@ -131,24 +132,20 @@ class Objective(nn.Module):
             used |= _USED_OUTPUTS[name]
         return Needs(**used)
 
-    def terms(self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor) -> Terms:
-        """The terms that have a weight, not multiplied by it; arguments are as in `forward`."""
-        terms: Terms = {}
-        if "mlm" in self.weights:
-            terms["mlm"] = label_cross_entropy(student.logits, labels)
-        if "soft_mlm" in self.weights:
-            terms["soft_mlm"] = soft_target_divergence(
+    def terms(
+        self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor
+    ) -> dict[str, Callable[[], Tensor]]:
+        """Functions that compute the terms, by name; arguments are as in `forward`."""
+        own, other = student.hidden_states, teacher.hidden_states
+        return {
+            "mlm": lambda: label_cross_entropy(student.logits, labels),
+            "soft_mlm": lambda: soft_target_divergence(
                 student.logits, teacher.logits, self.temperature
-            )
-        if "align" in self.weights:
-            states = self.project(student.hidden_states[-1])
-            terms["align"] = cosine_distance(states, teacher.hidden_states[-1], attended)
-        if "embedding" in self.weights:
-            embeddings = self.project_embeddings(student.hidden_states[0])
-            terms["embedding"] = squared_error(embeddings, teacher.hidden_states[0], attended)
-        if "output" in self.weights:
-            terms["output"] = soft_target_cross_entropy(student.logits, teacher.logits)
-        return terms
+            ),
+            "align": lambda: cosine_distance(self.project(own[-1]), other[-1], attended),
+            "embedding": lambda: squared_error(self.project_embeddings(own[0]), other[0], attended),
+            "output": lambda: soft_target_cross_entropy(student.logits, teacher.logits),
+        }
 
     def forward(
         self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor
@@ -163,7 +160,8 @@ class Objective(nn.Module):
         Returns:
             the weighted sum, and the unweighted terms.
         """
-        terms = self.terms(student, teacher, attended.bool(), labels)
+        functions = self.terms(student, teacher, attended.bool(), labels)
+        terms = {name: functions[name]() for name in self.weights}
         return sum(self.weights[name] * term for name, term in terms.items()), terms
 
     def _create_projection(self) -> nn.Module:
@@ -183,44 +181,41 @@ class LayerObjective(Objective):
     Attributes:
         layer_map: g(1) to g(M), by default every k-th layer of the teacher.
         compare_states, compare_attentions: the functions that compare two layers.
+        is_mean: whether layers are averaged instead of added up.
     """
 
     layer_map: Sequence[int] | None = None
     compare_states: ClassVar[Comparison]
     compare_attentions: ClassVar[Comparison]
+    is_mean: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.layer_map = map_layers(self.student.layers, self.teacher.layers, self.layer_map)
+        layers = enumerate(zip(self.layer_map, self.weigh_layers(), strict=True))
+        # Both from 0; a layer with the weight 0 is left out.
+        self._layers = [(own, other - 1, weight) for own, (other, weight) in layers if weight]
 
     def weigh_layers(self) -> Sequence[float]:
         """The weight of each layer of the student."""
         return [1.0] * self.student.layers
 
-    def terms(self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor) -> Terms:
-        terms = super().terms(student, teacher, attended, labels)
-        if "hidden_states" in self.weights:
-            terms |= self.compare_layers(student, teacher, attended)
-        return {name: terms[name] for name in self.weights}
+    def terms(
+        self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor
+    ) -> dict[str, Callable[[], Tensor]]:
+        def compare_states(own: Tensor, other: Tensor, attended: Tensor) -> Tensor:
+            return type(self).compare_states(self.project(own), other, attended)
 
-    def compare_layers(self, student: Outputs, teacher: Outputs, attended: Tensor) -> Terms:
-        """The terms `hidden_states` and `attentions`: sums over the layers of the student.
+        def add_up(compare: Comparison, own: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
+            compared = [w * compare(own[i], other[j], attended) for i, j, w in self._layers]
+            return sum(compared) / (self.student.layers if self.is_mean else 1)
 
-        A layer with the weight 0 is left out. Arguments are as in `forward`.
-        """
-        terms: Terms = {"hidden_states": 0.0, "attentions": 0.0}
-        compare = type(self)
-        pairs = zip(self.layer_map or (), self.weigh_layers(), strict=True)
-        for layer, (target, weight) in enumerate(pairs, start=1):
-            if weight:
-                states = self.project(student.hidden_states[layer])
-                terms["hidden_states"] += weight * compare.compare_states(
-                    states, teacher.hidden_states[target], attended
-                )
-                terms["attentions"] += weight * compare.compare_attentions(
-                    student.attentions[layer - 1], teacher.attentions[target - 1], attended
-                )
-        return terms
+        states = student.hidden_states[1:], teacher.hidden_states[1:]
+        maps = student.attentions, teacher.attentions
+        return super().terms(student, teacher, attended, labels) | {
+            "hidden_states": lambda: add_up(compare_states, *states),
+            "attentions": lambda: add_up(type(self).compare_attentions, *maps),
+        }
 
 
 def map_layers(student: int, teacher: int, layers: Sequence[int] | None = None) -> list[int]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
-from torch import Tensor
+from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from ...errors import BiomedError
-from .objective import LayerObjective, Needs, Objective, Outputs, Terms
+from .objective import LayerObjective, Needs, Objective
 from .terms import attention_divergence, attention_squared_error, cosine_distance, squared_error
 
 
@@ -34,15 +35,10 @@ class DistilBertObjective(Objective):
         temperature: T of both distributions.
     """
 
-    mlm_weight: float = 2.0
-    soft_mlm_weight: float = 5.0
-    align_weight: float = 1.0
-    temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.temperature <= 0:
-            raise BiomedError(f"temperature = {self.temperature}; give one above 0")
+    mlm_weight: NonNegativeFloat = 2.0
+    soft_mlm_weight: NonNegativeFloat = 5.0
+    align_weight: NonNegativeFloat = 1.0
+    temperature: PositiveFloat = 1.0
 
     def weigh_terms(self) -> dict[str, float]:
         mlm, soft_mlm = self.mlm_weight, self.soft_mlm_weight
@@ -56,14 +52,9 @@ class LargeToBaseObjective(DistilBertObjective):
     Source: Lewis et al. 2020, "Pretrained Language Models for Biomedical and Clinical Tasks",
     section 7.1, which follows Sanh et al. 2019.
 
-        L = α_MLM L_mlm + α_KL L_KL + α_cos L_cos
+        L = α_MLM L_mlm + α_KL L_softMLM + α_cos L_align
 
-        L_mlm = - mean over masked n of ln f_s(X)^n at the label
-        L_KL  = T² mean over masked n of D_KL(f_t(X)^n || f_s(X)^n), both at temperature T
-        L_cos = mean over n of 1 - cos(h_t(X)^n, W h_s(X)^n)
-
-    W is learned, and used only if the widths differ. An `align_weight` of 0 gives the paper's
-    "distill", and 1 its "distill + align".
+    An `align_weight` of 0 gives the paper's "distill", and 1 its "distill + align".
 
     Attributes:
         mlm_weight, soft_mlm_weight, align_weight: α_MLM, α_KL, α_cos.
@@ -71,9 +62,9 @@ class LargeToBaseObjective(DistilBertObjective):
             follows Hinton et al. 2015 and Sanh et al. 2019, who smooth both.
     """
 
-    mlm_weight: float = 5.0
-    soft_mlm_weight: float = 2.0
-    temperature: float = 2.0
+    mlm_weight: NonNegativeFloat = 5.0
+    soft_mlm_weight: NonNegativeFloat = 2.0
+    temperature: PositiveFloat = 2.0
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -103,9 +94,9 @@ class TinyBertObjective(LayerObjective):
         layer_weights: λ_1 to λ_M; 1 each by default.
     """
 
-    embedding_weight: float = 1.0
-    layer_weights: Sequence[float] | None = None
-    output_weight: float = 1.0
+    embedding_weight: NonNegativeFloat = 1.0
+    layer_weights: Sequence[NonNegativeFloat] | None = None
+    output_weight: NonNegativeFloat = 1.0
     masked_output: bool = False
     compare_states, compare_attentions = squared_error, attention_squared_error
 
@@ -127,8 +118,6 @@ class TinyBertObjective(LayerObjective):
                 f"layer_weights = {list(weights)}: {len(weights)} weights for a student of "
                 f"{layers} layers; give one for each"
             )
-        if min(weights) < 0:
-            raise BiomedError(f"layer_weights = {list(weights)}: give weights of 0 or more")
         return weights
 
     @property
@@ -160,9 +149,9 @@ class CompactObjective(LayerObjective):
         mlm_weight, soft_mlm_weight, layer_weight: α1, α2, α3.
     """
 
-    mlm_weight: float = 1.0
-    soft_mlm_weight: float = 5.0
-    layer_weight: float = 3.0
+    mlm_weight: NonNegativeFloat = 1.0
+    soft_mlm_weight: NonNegativeFloat = 5.0
+    layer_weight: NonNegativeFloat = 3.0
     compare_states, compare_attentions = cosine_distance, attention_divergence
 
     def weigh_terms(self) -> dict[str, float]:
@@ -194,16 +183,10 @@ class MobileBertObjective(LayerObjective):
             weight.
     """
 
-    mlm_share: float = 0.5
+    mlm_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
     compare_states, compare_attentions = squared_error, attention_divergence
+    is_mean = True
 
     def weigh_terms(self) -> dict[str, float]:
         share = self.mlm_share
-        if not 0 < share < 1:
-            raise BiomedError(f"mlm_share = {share}; give one between 0 and 1")
         return {"mlm": share, "hidden_states": 1 - share, "attentions": 1 - share}
-
-    def compare_layers(self, student: Outputs, teacher: Outputs, attended: Tensor) -> Terms:
-        """The terms of layers, here means over the layers."""
-        sums = super().compare_layers(student, teacher, attended)
-        return {name: total / self.student.layers for name, total in sums.items()}

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from spacy_biomed.errors import BiomedError
 from spacy_biomed.language_models.objectives.objective import Needs
 from spacy_biomed.language_models.objectives.papers import MobileBertObjective
 
@@ -67,9 +66,3 @@ def test_a_teacher_without_a_language_model_head_will_do(make_case):
     assert objective.needs == Needs("masked", False, "all", True)
     del case.teacher["logits.masked"]
     assert case.loss(objective)[0].isfinite()
-
-
-@pytest.mark.parametrize("share", [0, 1, -0.5, 2])
-def test_a_share_that_is_none_is_refused(make_case, share):
-    with pytest.raises(BiomedError, match=f"mlm_share = {share}; give one between 0 and 1"):
-        make_case().create(MobileBertObjective, mlm_share=share)

@@ -81,18 +81,17 @@ class Masking:
     def __call__(self, sequences: Many[Sequence], places: Ints1d, stream: int = 0) -> MaskedBatch:
         """Pad sequences together and hide some of their pieces.
 
-        Args:
-            sequences: without special tokens around them.
-            places: (sequences,) place of each sequence in the training, from its start.
-            stream: a different number gives different masks for the same places, such as for
-                validation.
+        `places`, (sequences,), are those in the training; another stream gives them other masks.
         """
         lengths = np.array([len(sequence.ids) for sequence in sequences])
         ids, word_starts, inside = self._pad(sequences, lengths)
         which, what = np.ones((2, *ids.shape))
         which[inside], what[inside] = self._draw(lengths, places, stream)
         if self.whole_words:
-            which = _spread(which, word_starts)
+            # All pieces of a word have the number of its first piece.
+            columns = np.arange(ids.shape[1])
+            first = np.maximum.accumulate(np.where(word_starts, columns, 0), axis=1)
+            which = np.take_along_axis(which, first, axis=1)
         which[~inside | self.is_special[ids]] = 1.0
         least = which.min(axis=1, keepdims=True)
         chosen = (which < self.probability) | ((which == least) & (which < 1.0))
@@ -108,11 +107,9 @@ class Masking:
     def _pad(
         self, sequences: Many[Sequence], lengths: Ints1d
     ) -> tuple[Ints2d, np.ndarray, np.ndarray]:
-        """Pad sequences.
+        """Ids with special tokens and padding, and which pieces begin a word and are of a sequence.
 
-        Returns:
-            (sequences, length) each: ids with special tokens and padding; whether each is the first
-            piece of a word; whether each is part of a sequence.
+        All three are (sequences, length).
         """
         before, after = len(self.prefix), len(self.suffix)
         columns = np.arange(before + int(lengths.max(initial=0)) + after)
@@ -130,12 +127,10 @@ class Masking:
 
     def _draw(self, lengths: Ints1d, places: Ints1d, stream: int) -> np.ndarray:
         """Two uniform numbers for each piece, (2, pieces), that depend only on its sequence."""
-        drawn = [
-            Generator(Philox(key=[self.seed, int(place)], counter=[0, 0, 0, stream])).random(
-                (2, length)
-            )
-            for length, place in zip(lengths, places, strict=True)
-        ]
+        drawn = []
+        for length, place in zip(lengths, places, strict=True):
+            bits = Philox(key=[self.seed, int(place)], counter=[0, 0, 0, stream])
+            drawn.append(Generator(bits).random((2, length)))
         return np.concatenate(drawn, axis=1)
 
     def _replace(self, ids: Ints1d, uniform: np.ndarray) -> Ints1d:
@@ -144,13 +139,6 @@ class Masking:
         others = self.ordinary[(share * len(self.ordinary)).astype("int64")]
         is_random = (uniform >= HIDDEN) & (uniform < HIDDEN + RANDOM)
         return np.where(uniform < HIDDEN, self.mask, np.where(is_random, others, ids))
-
-
-def _spread(numbers: np.ndarray, word_starts: np.ndarray) -> np.ndarray:
-    """Give all pieces of a word the number of its first piece: (sequences, length)."""
-    columns = np.arange(numbers.shape[1])
-    first = np.maximum.accumulate(np.where(word_starts, columns, 0), axis=1)
-    return np.take_along_axis(numbers, first, axis=1)
 
 
 @dataclass(eq=False)
@@ -179,7 +167,6 @@ class TrainingBatches(Dataset):
 
     def __post_init__(self) -> None:
         self.accumulation = self.batch // (self.device_batch * self.processes)
-        self._step: tuple[int, Ints1d, Ints1d] = (-1, np.zeros(0, int), np.zeros(0, int))
 
     def __len__(self) -> int:
         return self.steps * self.accumulation
@@ -199,18 +186,15 @@ class TrainingBatches(Dataset):
 
         Places count from the first sequence of the first step. Both arrays are (batch,).
         """
-        if self._step[0] != step:
-            places = np.arange(step * self.batch, (step + 1) * self.batch)
-            epochs, rest = np.divmod(places, len(self.text))
-            indices = np.concatenate(
-                [
-                    _draw_order(len(self.text), self.seed, int(epoch))[rest[epochs == epoch]]
-                    for epoch in np.unique(epochs)
-                ]
-            )
-            by_length = np.argsort(self.text.lengths(indices), kind="stable")
-            self._step = step, indices[by_length], places[by_length]
-        return self._step[1:]
+        places = np.arange(step * self.batch, (step + 1) * self.batch)
+        epochs, rest = np.divmod(places, len(self.text))
+        orders = [
+            _draw_order(len(self.text), self.seed, int(epoch))[rest[epochs == epoch]]
+            for epoch in np.unique(epochs)
+        ]
+        indices = np.concatenate(orders)
+        by_length = np.argsort(self.text.lengths(indices), kind="stable")
+        return indices[by_length], places[by_length]
 
     def pieces(self, step: int) -> int:
         """Number of word pieces in a step, without the special tokens around sequences."""

@@ -6,10 +6,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -143,13 +144,9 @@ class Source:
 
 @dataclass(slots=True)
 class Candidate:
-    """A document with its well-formed sentences, before the search for duplicates.
+    """A document with its well-formed sentences and their hashes, and the others counted by rule.
 
-    Attributes:
-        removed: number of removed sentences, by rule.
-        sentences: the other sentences.
-        sentence_keys: the hash of each of these sentences.
-        sketch: for near duplicates; None if the document is too short.
+    It has no sketch if it is too short for near duplicates.
     """
 
     words: int
@@ -164,31 +161,14 @@ class Sifter:
     """Processes a document independently of other documents: all steps except deduplication."""
 
     def __init__(self, settings: CleaningSettings):
-        limits = settings.thresholds
         self.splitter = SentenceSplitter(settings.lang)
-        self.filter = SentenceFilter(settings.lang, limits)
-        self.identifier = LanguageIdentifier(
-            settings.lang, language_from=limits.language_from, language_odds=limits.language_odds
-        )
+        self.filter = SentenceFilter(settings.lang, settings.thresholds)
+        self.identifier = LanguageIdentifier(settings.lang, settings.thresholds)
         self.sketcher = Sketcher(settings.near_duplicates)
 
     def sift(self, document: str) -> Candidate:
         removed: Counter[str] = Counter()
-        sentences = list(self._select(document, removed))
-        normalized = [normalize(sentence) for sentence in sentences]
-        text = " ".join(normalized)
-        return Candidate(
-            words=len(document.split()),
-            removed=removed,
-            sentences=sentences,
-            sentence_keys=[hash_text(sentence) for sentence in normalized],
-            key=hash_text(text),
-            sketch=self.sketcher.sketch(text),
-        )
-
-    def _select(self, document: str, removed: Counter[str]) -> Iterator[str]:
-        """Yield the sentences that break no rule, and count the others in `removed`."""
-        well_formed = []
+        well_formed, sentences = [], []
         for sentence in self.splitter.split(_INVISIBLE.sub("", document)):
             rule = self.filter.broken_rule(sentence)
             if rule is None:
@@ -202,7 +182,17 @@ class Sifter:
             elif self.filter.lacks_stop_words(sentence):
                 removed[NO_STOP_WORDS] += 1
             else:
-                yield sentence
+                sentences.append(sentence)
+        normalized = [normalize(sentence) for sentence in sentences]
+        text = " ".join(normalized)
+        return Candidate(
+            words=len(document.split()),
+            removed=removed,
+            sentences=sentences,
+            sentence_keys=[hash_text(sentence) for sentence in normalized],
+            key=hash_text(text),
+            sketch=self.sketcher.sketch(text),
+        )
 
 
 @dataclass
@@ -225,7 +215,13 @@ class Deduplicator:
             account.removed_documents[reason] += 1
             account.removed_sentences[IN_DUPLICATE] += len(candidate.sentences)
             return []
-        kept = self._keep_new(candidate)
+        kept = []
+        for sentence, key in zip(candidate.sentences, candidate.sentence_keys, strict=True):
+            found = self.index.last_source("sentence", key, self.source)
+            if found is None:
+                kept.append(sentence)
+            else:
+                account.removed_sentences[self._name(DUPLICATE, found)] += 1
         if not kept:
             account.removed_documents[NO_SENTENCE_LEFT] += 1
             return []
@@ -248,16 +244,6 @@ class Deduplicator:
             return self._name(NEAR_DUPLICATE, found)
         self.index.add_near(candidate.sketch, self.source)
         return None
-
-    def _keep_new(self, candidate: Candidate) -> list[str]:
-        kept = []
-        for sentence, key in zip(candidate.sentences, candidate.sentence_keys, strict=True):
-            found = self.index.last_source("sentence", key, self.source)
-            if found is None:
-                kept.append(sentence)
-            else:
-                self.account.removed_sentences[self._name(DUPLICATE, found)] += 1
-        return kept
 
     def _name(self, reason: str, source: int) -> str:
         return reason if source == self.source else reason + OF_OTHER_SOURCE
@@ -367,17 +353,16 @@ def open_sifter(
     if workers == 1:
         yield partial(map, sifter.sift)
         return
-    openings = repeat({"sifter": sifter})
-    with ProcessPool(f"{__name__}:_SiftWorker", workers, openings) as pool:
-        yield partial(_sift_in, pool, workers * _WAITING)
-
-
-def _sift_in(pool: ProcessPool, most: int, texts: Iterable[str]) -> Iterator[Candidate]:
-    """Make candidates in a pool; at most so many batches wait, to keep a corpus out of memory."""
-    batches = minibatch(texts, _BATCH)
+    openings, most = repeat({"sifter": sifter}), workers * _WAITING
     try:
-        for candidates in submit_ahead(lambda some: pool.submit("sift", texts=some), batches, most):
-            yield from candidates
+        with ProcessPool(f"{__name__}:_SiftWorker", workers, openings) as pool:
+
+            def submit(texts: list[str]) -> Future[Iterable[Candidate]]:
+                return pool.submit("sift", texts=texts)
+
+            yield lambda texts: chain.from_iterable(
+                submit_ahead(submit, minibatch(texts, _BATCH), most)
+            )
     except WorkerDied as error:
         raise BiomedError(
             "a process was killed, as when memory runs out; clean again with fewer --workers"

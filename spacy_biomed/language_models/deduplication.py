@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sqlite3
 from dataclasses import dataclass
-from functools import cache
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,8 +23,6 @@ _SHINGLES_AT_A_TIME = 4096
 # similar documents (from a template) that are just below the threshold of near duplicates.
 _MAX_CANDIDATES = 20
 
-_CACHE_KILOBYTES = 16384
-
 # Words and numbers, and the signs that change the meaning of a result.
 _TOKEN = re.compile(r"\w+|[+<>=±≤≥%]")
 
@@ -40,9 +37,10 @@ def normalize(text: str) -> str:
     return " ".join(_TOKEN.findall(strip_accents(text.casefold(), "NFKD")))
 
 
-def hash_text(text: str) -> int:
+def hash_text(text: str | bytes) -> int:
     """A hash of 64 bits, signed like SQLite's integers."""
-    return _hash_bytes(text.encode())
+    data = text.encode() if isinstance(text, str) else text
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little", signed=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +64,8 @@ class NearDuplicates:
 class Sketch:
     """The part of a document that is stored to find its near duplicates.
 
-    Attributes:
-        signature: MinHash values, little-endian, 4 bytes each.
-        bands: the hash of each band of the signature; documents that share a band are compared.
+    The signature has MinHash values, little-endian, of 4 bytes. Documents that share the hash of
+    one of its bands are compared.
     """
 
     signature: bytes
@@ -78,7 +75,10 @@ class Sketch:
 class Sketcher:
     """Makes sketches: MinHash with banding (Leskovec et al., "Mining of Massive Datasets", ch. 3).
 
-    datasketch computes the signatures and chooses number and size of the bands (`choose_bands`).
+    datasketch computes the signatures and chooses number and size of the bands. A false positive
+    only costs a comparison of signatures, so a false negative has nine times its weight. For a
+    similarity of 0.8 and 128 permutations this gives 14 bands of 9 values. Of the pairs with
+    similarity 0.8 (0.85, 0.9), 87 % (97.5 %, 99.9 %) share a band.
     """
 
     def __init__(self, settings: NearDuplicates):
@@ -86,11 +86,13 @@ class Sketcher:
             raise BiomedError(
                 f"finding near duplicates needs datasketch: {install_command('train')}"
             )
-        from datasketch import MinHash
+        from datasketch import MinHash, MinHashLSH
 
-        self.bands, self.rows = choose_bands(settings.similarity, settings.permutations)
+        count = settings.permutations
+        bands = MinHashLSH(threshold=settings.similarity, num_perm=count, weights=(0.1, 0.9))
+        self.bands, self.rows = bands.b, bands.r
         self.shingle_words = settings.shingle_words
-        self._empty = MinHash(num_perm=settings.permutations, hashfunc=crc32)
+        self._empty = MinHash(num_perm=count, hashfunc=crc32)
 
     def sketch(self, text: str) -> Sketch | None:
         """Make the sketch of a normalised text; None if it is shorter than a shingle."""
@@ -104,22 +106,8 @@ class Sketcher:
             minhash.update_batch(b" ".join(words[i : i + self.shingle_words]) for i in starts)
         values = minhash.hashvalues.astype("<u4")
         bands = values[: self.bands * self.rows].reshape(self.bands, self.rows)
-        keys = tuple(_hash_bytes(bytes([i]) + band.tobytes()) for i, band in enumerate(bands))
+        keys = tuple(hash_text(bytes([i]) + band.tobytes()) for i, band in enumerate(bands))
         return Sketch(values.tobytes(), keys)
-
-
-@cache
-def choose_bands(similarity: float, permutations: int) -> tuple[int, int]:
-    """Choose the number and size of the bands.
-
-    A false positive only costs a comparison of signatures, so a false negative has nine times its
-    weight. For a similarity of 0.8 and 128 permutations this gives 14 bands of 9 values. Of the
-    pairs with similarity 0.8 (0.85, 0.9), 87 % (97.5 %, 99.9 %) share a band.
-    """
-    from datasketch import MinHashLSH
-
-    index = MinHashLSH(threshold=similarity, num_perm=permutations, weights=(0.1, 0.9))
-    return index.b, index.r
 
 
 class DuplicateIndex:
@@ -156,9 +144,8 @@ class DuplicateIndex:
         candidates: set[int] = set()
         for band in sketch.bands:
             query = "SELECT id FROM band WHERE key = ? LIMIT ?"
-            candidates.update(
-                id for (id,) in self.connection.execute(query, (band, _MAX_CANDIDATES))
-            )
+            rows = self.connection.execute(query, (band, _MAX_CANDIDATES))
+            candidates.update(id for (id,) in rows)
         searched = np.frombuffer(sketch.signature, dtype="<u4")
         found = None
         for candidate in sorted(candidates):
@@ -184,14 +171,10 @@ _SCHEMA = (
     "PRAGMA journal_mode = OFF",
     "PRAGMA synchronous = OFF",
     "PRAGMA locking_mode = EXCLUSIVE",
-    f"PRAGMA cache_size = -{_CACHE_KILOBYTES}",
+    "PRAGMA cache_size = -16384",  # in kilobytes
     "CREATE TABLE sentence (key INTEGER PRIMARY KEY, source INTEGER NOT NULL)",
     "CREATE TABLE document (key INTEGER PRIMARY KEY, source INTEGER NOT NULL)",
     "CREATE TABLE near (id INTEGER PRIMARY KEY, source INTEGER NOT NULL, signature BLOB NOT NULL)",
     "CREATE TABLE band (key INTEGER, id INTEGER, PRIMARY KEY (key, id)) WITHOUT ROWID",
     "BEGIN",
 )
-
-
-def _hash_bytes(data: bytes) -> int:
-    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little", signed=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from accelerate import PartialState
@@ -20,8 +19,6 @@ from .initialization import check_positions, load_language_model
 from .objectives import Objective, Shape
 from .objectives.objective import check_layers, map_layers
 from .run_folders import RunReport, claim_text, open_run, short_name, start_processes, train
-
-_LAYER = re.compile(r"\.(?:encoder|transformer)\.layer\.(\d+)\.")
 
 # The setting for the inner width of feed-forward layers, for types with just these four sizes.
 _FEED_FORWARD = {
@@ -86,14 +83,16 @@ def prepare_student(
     section = recipe.student
     if section.name is not None:
         loaded, student, _ = load_language_model(section.name, section.revision, on_cpu=on_cpu)
-        _check_vocabulary(recipe, loaded, tokenizer)
-        # Embedding tables may have more rows than the vocabulary.
-        mine, theirs = student.config.vocab_size, teacher.config.vocab_size
+        # All terms compare the two position by position, and their distributions entry by entry.
+        mine, theirs = (
+            (one.tokenizer.get_vocab(), one.prefix, one.suffix, model.config.vocab_size)
+            for one, model in ((loaded, student), (tokenizer, teacher))
+        )
         if mine != theirs:
             raise recipe.error(
                 "student.name",
-                f"its embedding table has {mine:,} rows and the teacher's {theirs:,}, so that "
-                "their distributions cannot be compared; take another student, or give it layers",
+                f"its vocabulary is not the teacher's ({mine[-1]:,} rows in its embedding table, "
+                f"and {theirs[-1]:,}); take a student with the teacher's, or give it layers",
             )
         return loaded, student
     try:
@@ -133,21 +132,6 @@ def describe(recipe: DistillationRecipe, objective: Objective) -> str:
     return " ".join(parts)
 
 
-def _check_vocabulary(
-    recipe: DistillationRecipe, student: WordPieceTokenizer, teacher: WordPieceTokenizer
-) -> None:
-    """Check that both have the same ids, since all terms compare them position by position."""
-    mine, theirs = (tokenizer.tokenizer.get_vocab() for tokenizer in (student, teacher))
-    if mine == theirs and (student.prefix, student.suffix) == (teacher.prefix, teacher.suffix):
-        return
-    shared = len(mine.items() & theirs.items())
-    raise recipe.error(
-        "student.name",
-        f"its vocabulary is not the teacher's ({len(mine):,} entries and {len(theirs):,}, "
-        f"{shared:,} entries shared); take a student with the teacher's, or give it layers",
-    )
-
-
 def logits_setting(objective: Objective) -> str:
     """The setting with the weight of the objective's one term with the teacher's distributions."""
     [term] = objective.weights.keys() & {"soft_mlm", "output"}
@@ -171,18 +155,17 @@ def take_layers(teacher: PreTrainedModel, layers: int | Sequence[int]) -> PreTra
     Raises:
         BiomedError: if the teacher does not have these layers, or its layers cannot be identified.
     """
-    depth = teacher.config.num_hidden_layers
-    layers = _choose(layers, depth)
-    weights = teacher.state_dict()
-    if not any(_LAYER.search(name) for name in weights):
+    chosen = _choose(layers, teacher.config.num_hidden_layers)
+    student = copy.deepcopy(teacher)
+    base = student.base_model
+    stack: Any = getattr(base, "encoder", getattr(base, "transformer", None))
+    if not hasattr(stack, "layer"):
         raise BiomedError(
             f"teacher of type {teacher.config.model_type}: has no layers that a student could "
             "take; give the student a shape"
         )
-    config = copy.deepcopy(teacher.config)
-    config.num_hidden_layers = len(layers)
-    student = type(teacher)(config)
-    student.load_state_dict(_renumber(weights, layers))
+    stack.layer = torch.nn.ModuleList(copy.deepcopy(stack.layer[i - 1]) for i in chosen)
+    student.config.num_hidden_layers = len(chosen)
     return student
 
 
@@ -235,17 +218,3 @@ def _choose(layers: int | Sequence[int], depth: int) -> list[int]:
         raise BiomedError("teacher_layers = []: name at least one layer of the teacher")
     check_layers("teacher_layers", layers, depth)
     return list(layers)
-
-
-def _renumber(weights: dict, layers: list[int]) -> dict:
-    """The weights of the selected layers, renumbered for the student, and all other weights."""
-    taken = {}
-    for name, weight in weights.items():
-        match = _LAYER.search(name)
-        if match is None:
-            taken[name] = weight
-            continue
-        for place, layer in enumerate(layers):
-            if int(match.group(1)) == layer - 1:
-                taken[name[: match.start(1)] + str(place) + name[match.end(1) :]] = weight
-    return taken

@@ -25,6 +25,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from spacy.util import minibatch
 from tokenizers import Encoding
 
 from ..arrays import Ints1d
@@ -35,12 +36,10 @@ from ..files.outputs import replacing_directory
 from .recipe import TrainingRecipe
 from .text_sources import find_files, read_documents
 
-# Maximum number of documents, and about the maximum number of characters, to tokenize at a time.
-_BATCH_DOCUMENTS = 1000
-_BATCH_CHARACTERS = 2_000_000
+# Documents to tokenize at a time.
+_BATCH = 128
 
 _IDS, _WORD_STARTS, _CUTS, _SUMMARY = "ids.bin", "word_starts.bin", "cuts.bin", "summary.json"
-_SIGN = "text.json"
 
 # Called with the number of documents that were tokenized since the last call.
 Progress = Callable[[int], object]
@@ -98,16 +97,29 @@ def prepare_text(
 ) -> tuple[PackedText, PackedText]:
     """Pack a recipe's training and validation text, or reuse the result of an earlier run.
 
-    Args:
-        cache: directory with a subdirectory for each combination of text, tokenizer and packing.
-        progress: called with the number of documents tokenized since the last call.
+    The cache has a directory for each combination of text, tokenizer and packing.
     """
     place = cache / fingerprint(recipe, tokenizer)
-    if not (place / _SIGN).is_file():
+    training, validation = place / "training", place / "validation"
+    if not place.is_dir():
+        text, settings = recipe.text, recipe.packing.model_dump()
+        documents: Iterable[str] = read_documents(text.paths, text_field=text.field)
+        held_out: Iterable[str]
+        if isinstance(text.validation, int):
+            documents, held_out = set_aside(documents, text.validation, recipe.training.seed)
+        else:
+            held_out = read_documents(text.validation, text_field=text.field)
         with replacing_directory(place, recipe.made_by) as partial:
-            _prepare(recipe, tokenizer, partial, progress)
-            (partial / _SIGN).write_text(recipe.text.model_dump_json(indent=2), encoding="utf8")
-    return PackedText(place / "training"), PackedText(place / "validation")
+            for setting, part, name in (
+                ("text.paths", documents, training.name),
+                ("text.validation", held_out, validation.name),
+            ):
+                (partial / name).mkdir()
+                if not pack_documents(
+                    part, tokenizer, partial / name, progress=progress, **settings
+                ):
+                    raise recipe.error(setting, f"leaves no document for {name}; give more text")
+    return PackedText(training), PackedText(validation)
 
 
 def fingerprint(recipe: TrainingRecipe, tokenizer: WordPieceTokenizer) -> str:
@@ -142,13 +154,10 @@ def _hash_file(path: Path, size: int, changed: int) -> bytes:
 
 
 def set_aside(documents: Iterable[str], count: int, seed: int) -> tuple[Iterator[str], list[str]]:
-    """Set `count` random documents aside for another purpose, each with the same probability.
+    """Set `count` random documents aside, each with the same probability.
 
-    The documents are read once, and at most `count` of them are in memory.
-
-    Returns:
-        the other documents, in nearly the same order; and a list, which contains the chosen
-        documents once the others have been read to the end.
+    The first result gives the others, in nearly the same order; when they have been read to the
+    end, the list has the chosen documents. At most `count` documents are in memory.
     """
     held: list[tuple[float, str]] = []
     chosen: list[str] = []
@@ -176,10 +185,7 @@ def pack_documents(
 ) -> PackedText:
     """Tokenize documents and write them as sequences; see the docstring of this module.
 
-    Args:
-        length: word pieces of the longest sequence, special tokens included.
-        across_documents: whether a sequence may have several documents.
-        progress: called with the number of documents tokenized since the last call.
+    `length` is that of the longest sequence in word pieces, special tokens included.
     """
     capacity = length - len(tokenizer.prefix) - len(tokenizer.suffix)
     if capacity < 1:
@@ -218,7 +224,7 @@ def _encode(
     documents: Iterable[str], tokenizer: WordPieceTokenizer, progress: Progress
 ) -> Iterator[Encoding]:
     """The encodings of the documents that have word pieces."""
-    for batch in _batches(documents):
+    for batch in minibatch(documents, _BATCH):
         encodings = tokenizer.tokenizer.encode_batch(batch, add_special_tokens=False)
         yield from filter(len, encodings)
         progress(len(batch))
@@ -228,37 +234,6 @@ def _word_starts(words: list[int | None]) -> np.ndarray:
     """Whether each piece of a document is the first of a word: (pieces,), by the words' numbers."""
     numbers = np.array([-1 if word is None else word for word in words])
     return np.append(True, (numbers[1:] != numbers[:-1]) | (numbers[1:] < 0))
-
-
-def _prepare(
-    recipe: TrainingRecipe, tokenizer: WordPieceTokenizer, directory: Path, progress: Progress
-) -> None:
-    text, settings = recipe.text, recipe.packing.model_dump()
-    documents: Iterable[str] = read_documents(text.paths, text_field=text.field)
-    held_out: Iterable[str]
-    if isinstance(text.validation, int):
-        documents, held_out = set_aside(documents, text.validation, recipe.training.seed)
-    else:
-        held_out = read_documents(text.validation, text_field=text.field)
-    for name, part in (("training", documents), ("validation", held_out)):
-        (directory / name).mkdir()
-        packed = pack_documents(part, tokenizer, directory / name, progress=progress, **settings)
-        if len(packed) == 0:
-            setting = "text.paths" if name == "training" else "text.validation"
-            raise recipe.error(setting, f"leaves no document for {name}; give more text")
-
-
-def _batches(documents: Iterable[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    characters = 0
-    for document in documents:
-        batch.append(document)
-        characters += len(document)
-        if len(batch) == _BATCH_DOCUMENTS or characters > _BATCH_CHARACTERS:
-            yield batch
-            batch, characters = [], 0
-    if batch:
-        yield batch
 
 
 def _map(path: Path, dtype: str) -> np.ndarray:

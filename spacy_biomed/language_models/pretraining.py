@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 
 from accelerate import PartialState
 from rich.console import Console
@@ -84,9 +83,8 @@ def prepare_vocabulary(
 ) -> WordPieceTokenizer:
     """Load or learn the vocabulary of an encoder that is trained from scratch.
 
-    It is learned from the training text, including documents set aside for validation, or from the
-    text of [vocabulary]. This is done once: a later run of the same recipe reads it from the run's
-    folder.
+    It is learned once, from the text of [vocabulary] or the training text, including documents set
+    aside for validation. A later run of the same recipe reads it from the run's folder.
     """
     section = recipe.vocabulary
     if isinstance(section, Existing):
@@ -97,7 +95,9 @@ def prepare_vocabulary(
     assert section is not None  # encoders from scratch always have a vocabulary
     paths = section.paths or recipe.text.paths
     settings = section.model_dump(exclude={"paths"})
-    place = recipe.output.work / "vocabulary" / _vocabulary_fingerprint(recipe, settings, paths)
+    made_from = json.dumps([settings, recipe.text.field]).encode() + hash_text(paths)
+    name = hashlib.sha256(made_from).hexdigest()[:16]
+    place = recipe.output.work / "vocabulary" / name
     if not place.is_dir():
         with (
             run_folders.counting("Learning the vocabulary", "documents read", console) as progress,
@@ -106,12 +106,3 @@ def prepare_vocabulary(
             documents = Documents(paths, recipe.text.field, progress)
             save_tokenizer(learn_vocabulary(documents, **settings), partial)
     return read_tokenizer(str(place))
-
-
-def _vocabulary_fingerprint(
-    recipe: PretrainingRecipe, settings: dict[str, object], paths: list[Path]
-) -> str:
-    digest = hashlib.sha256(json.dumps(settings, separators=(",", ":")).encode())
-    digest.update(recipe.text.field.encode())
-    digest.update(hash_text(paths))
-    return digest.hexdigest()[:16]

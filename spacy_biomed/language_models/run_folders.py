@@ -173,12 +173,8 @@ def train(
 ) -> RunReport | None:
     """Train, then write the best weights of the run, its log and its model card.
 
-    Args:
-        made: a sentence about the origin of the encoder, for the model card.
-        directory: an empty directory to write to; None in processes other than the main process.
-
-    Returns:
-        the result; None in processes other than the main process.
+    The card says how the encoder was made. Processes other than the main process have no directory
+    to write to, and get no report.
     """
     recipe = trainer.recipe
     log = recipe.output.work / LOG
@@ -229,6 +225,9 @@ def create_card(
     environment.filters["thousands"] = "{:,}".format
     args = trainer.args
     precision = trainer.accelerator.mixed_precision.replace("no", "fp32")
+    device = f"{describe_processor()[0]}, {torch.get_num_threads()} threads"
+    if args.device.type == "cuda":
+        device = torch.cuda.get_device_name(args.device)
     return environment.get_template("encoder_card.md.jinja").render(
         name=recipe.output.directory.name,
         made=made,
@@ -239,7 +238,7 @@ def create_card(
         validation=trainer.eval_dataset.text,
         pieces=read_rows(recipe.output.work / LOG)[-1]["pieces"],
         epochs=trainer.state.epoch,
-        computed_on=f"{args.world_size} × {_device_name(args.device)}, in {precision}",
+        computed_on=f"{args.world_size} × {device}, in {precision}",
         settings=Config(recipe.identity()).to_str().strip(),
     )
 
@@ -247,12 +246,6 @@ def create_card(
 def short_name(name: str) -> str:
     """The name of an encoder in a model card: of a directory without its path."""
     return Path(name).name if Path(name).is_dir() else name
-
-
-def _device_name(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{describe_processor()[0]}, {torch.get_num_threads()} threads"
 
 
 def _differences(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -274,9 +267,8 @@ class RunLog(TrainerCallback):
     validation_perplexity (null if the loss is not a cross-entropy). A row of distillation's
     training also has the unweighted terms of the objective, as `terms`.
 
-    Attributes:
-        path: file of JSON lines. When a run is resumed, the rows up to its checkpoint stay.
-        console: where evaluations and, if it is a terminal, a bar are shown; None for nowhere.
+    When a run is resumed, the rows up to its checkpoint stay. The console shows evaluations and, if
+    it is a terminal, a bar.
     """
 
     def __init__(self, path: Path, batches: TrainingBatches, console: Console | None = None):
@@ -297,7 +289,9 @@ class RunLog(TrainerCallback):
         self._loss: float | None = None
 
     def on_train_begin(self, args: object, state: TrainerState, *_: object, **event: Any) -> None:
-        rows = self._earlier_rows(state.global_step)
+        rows = [row for row in read_rows(self.path) if 0 < row["step"] <= state.global_step]
+        with replacing_file(self.path) as partial:
+            srsly.write_jsonl(partial, rows)
         if rows:
             self.pieces, self.seconds = rows[-1]["pieces"], rows[-1]["seconds"]
         self._start = self._mark = time.perf_counter()
@@ -324,7 +318,7 @@ class RunLog(TrainerCallback):
             return
         self._loss = logs["loss"]
         row: dict[str, Any] = {"loss": self._loss, "learning_rate": logs["learning_rate"]}
-        if terms := {name[len(TERM) :]: logs[name] for name in logs if name.startswith(TERM)}:
+        if terms := {n.removeprefix(TERM): logs[n] for n in logs if n.startswith(TERM)}:
             row["terms"] = terms
         self._write(state, **row)
         self._interval, self._interval_pieces = 0.0, 0
@@ -349,9 +343,6 @@ class RunLog(TrainerCallback):
     def on_save(self, *event: object, **others: object) -> None:
         self._mark = time.perf_counter()
 
-    def on_train_end(self, *event: object, **others: object) -> None:
-        self.progress.stop()
-
     def _speed(self) -> float:
         return self._interval_pieces / max(self._interval, 1e-9)
 
@@ -366,13 +357,6 @@ class RunLog(TrainerCallback):
         }
         srsly.write_jsonl(self.path, [row], append=True, append_new_line=False)
         return row
-
-    def _earlier_rows(self, step: int) -> list[dict[str, Any]]:
-        """The rows up to a step; later rows are deleted from the file."""
-        rows = [row for row in read_rows(self.path) if 0 < row["step"] <= step]
-        with replacing_file(self.path) as partial:
-            srsly.write_jsonl(partial, rows)
-        return rows
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

@@ -128,7 +128,9 @@ class Thresholds:
         stop_words_from: minimum number of words of a sentence that must have a stop word of its
             language. Enumerations and parts of tables have none.
         language_from: minimum number of characters to identify the language of a sentence.
-        language_odds: another language must be this many times as probable as the corpus's.
+        language_odds: another language must be at least this many times as probable as the
+            corpus's. In telegraphic sentences full of terms, a closely related language is often
+            slightly more probable.
     """
 
     min_words: int = 3
@@ -284,24 +286,20 @@ class LanguageIdentifier:
     Lui and Baldwin 2012, "langid.py: An Off-the-shelf Language Identification Tool".
 
     Attributes:
-        language_from: minimum number of characters to identify the language of a sentence.
-        language_odds: another language must be at least this many times as probable. For
-            telegraphic sentences full of terms, closely related languages are often slightly more
-            probable.
+        lang: code of the language.
+        thresholds: of which `language_from` and `language_odds` are used.
 
     Raises:
         BiomedError: if py3langid is not installed or does not know the language.
     """
 
-    def __init__(self, lang: str, *, language_from: int, language_odds: float):
+    def __init__(self, lang: str, thresholds: Thresholds):
         if find_spec("py3langid") is None:
             raise BiomedError(f"identifying languages needs py3langid: {install_command('train')}")
         self.model = _load_model()
         if lang not in self.model.nb_classes:
             raise BiomedError(f"py3langid knows no language {lang!r}; give a code such as en or es")
-        self.lang = lang
-        self.language_from = language_from
-        self.language_odds = language_odds
+        self.lang, self.thresholds = lang, thresholds
 
     def find_foreign(self, sentences: Sequence[str]) -> list[bool]:
         """Whether each sentence of a document is in another language.
@@ -310,13 +308,13 @@ class LanguageIdentifier:
         language of most characters in the decided sentences or, if there are none, of all
         sentences together.
         """
-        known = [self.is_foreign(s) if len(s) >= self.language_from else None for s in sentences]
-        if any(foreign is not None for foreign in known):
-            characters: Counter[bool | None] = Counter()
-            for sentence, foreign in zip(sentences, known, strict=True):
-                characters[foreign] += len(sentence)
-            default = characters[True] > characters[False]
-        else:
+        least = self.thresholds.language_from
+        known = [self.is_foreign(s) if len(s) >= least else None for s in sentences]
+        characters: Counter[bool | None] = Counter()
+        for sentence, foreign in zip(sentences, known, strict=True):
+            characters[foreign] += len(sentence)
+        default = characters[True] > characters[False]
+        if not (characters[True] or characters[False]):
             default = bool(self.is_foreign(" ".join(sentences)))
         return [default if foreign is None else foreign for foreign in known]
 
@@ -327,7 +325,7 @@ class LanguageIdentifier:
         if best == self.lang:
             return False
         expected = dict(self.model.rank(text))[self.lang]
-        return True if probability >= self.language_odds * expected else None
+        return True if probability >= self.thresholds.language_odds * expected else None
 
 
 @cache

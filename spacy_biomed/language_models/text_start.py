@@ -102,14 +102,10 @@ def count_pairs(text: PackedText, vocabulary: int) -> csr_array:
 
 
 def piece_vectors(counts: csr_array, width: int) -> np.ndarray:
-    """Vectors of pieces, the leading singular vectors of positive pointwise mutual information.
+    """Vectors of pieces, (vocabulary, width): the leading singular vectors of their information.
 
-    Counts are those of `count_pairs`.
-
-    Returns:
-        (vocabulary, width). The root mean square of a vector's elements is at most 1, which is also
-        the median. Rare pieces with less information have smaller vectors; a piece without a pair
-        has zeros.
+    The root mean square of a vector's elements is at most 1, which is also the median. Rare pieces
+    with less information have smaller vectors; a piece without a pair has zeros.
     """
     from scipy.sparse.linalg import svds
 
@@ -123,11 +119,7 @@ def piece_vectors(counts: csr_array, width: int) -> np.ndarray:
 
 
 def positive_information(counts: csr_array) -> csr_array:
-    """max(0, log p(piece, context) / (p(piece) p(context))), with smoothed context probabilities.
-
-    Symmetric counts, (vocabulary, vocabulary), give a row for each piece and a column for each
-    context.
-    """
+    """max(0, log p(piece, context) / (p(piece) p(context))), with smoothed p(context)."""
     pairs = counts.tocoo()
     piece, context = pairs.coords
     frequency = counts.sum(axis=1)
@@ -151,9 +143,7 @@ def _look_near(model: PreTrainedModel, rotation: np.ndarray) -> None:
     The embedding of position p has the dimensions sin(2 pi p / w) and cos(2 pi p / w) for each
     wavelength w, in a subspace with as many dimensions as a head. A key is this position. A query
     is the position shifted by the head's offset, so its product with the key is largest there.
-
-    Args:
-        rotation: (width, width), orthogonal; its first columns span the subspace.
+    The first columns of the rotation, (width, width), span the subspace.
     """
     config = model.config
     positions = model.base_model.embeddings.position_embeddings.weight

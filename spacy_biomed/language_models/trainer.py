@@ -62,7 +62,7 @@ class RowSelection:
     """Makes a language model's head compute logits only for selected positions.
 
     With a large vocabulary and a small encoder the head costs as much as the layers, and about five
-    of six positions are not predicted. The logits are the same as without the selection.
+    of six positions are not predicted.
     """
 
     def __init__(self, model: PreTrainedModel):
@@ -145,10 +145,9 @@ class MaskedLanguageModelTrainer(Trainer):
     # --- Losses ---
 
     def micro_batch_loss(self, model: torch.nn.Module, inputs: Inputs) -> Tensor:
-        """The loss to minimise, as a mean over the predicted pieces of a micro-batch on the device.
+        """The loss to minimise, as a mean over the predicted pieces of a micro-batch.
 
-        In the loss of a step micro-batches are weighted by their number of predicted pieces. The
-        model may be a wrapper of `self.model` that exchanges gradients between processes.
+        The model may be a wrapper of `self.model` that exchanges gradients between processes.
         """
         return self.prediction_loss(model, inputs)
 
@@ -194,10 +193,7 @@ class MaskedLanguageModelTrainer(Trainer):
         return self._loader(self.batches, _RemainingItems(first, len(self.batches)))
 
     def evaluate(self, ignore_keys: object = None) -> dict[str, float]:
-        """Compute loss, perplexity (None if undefined) and seconds on the validation text.
-
-        The text is distributed over all processes.
-        """
+        """Compute loss, perplexity (None if undefined) and seconds, on all processes together."""
         start = time.perf_counter()
         batches = self.eval_dataset
         rank, processes = self.args.process_index, self.args.world_size
@@ -387,11 +383,7 @@ def _fixed_arguments(recipe: TrainingRecipe, steps: int) -> dict[str, object]:
 
 
 def choose_device_batch(recipe: TrainingRecipe, device: torch.device, processes: int) -> int:
-    """Choose the number of sequences that a process computes at once.
-
-    It is the recipe's `device_batch`, or else a number that suits the device and divides the
-    process's share of a step.
-    """
+    """The `device_batch`, or a number that suits the device and divides a process's sequences."""
     settings = recipe.training
     share, rest = divmod(settings.batch, processes)
     if rest:

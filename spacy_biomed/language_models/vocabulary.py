@@ -51,16 +51,26 @@ class Documents:
     progress: Callable[[int], object] = lambda count: None
 
     def __iter__(self) -> Iterator[str]:
-        for number, text in enumerate(read_documents(self.paths, text_field=self.field), start=1):
-            if number % 1000 == 0:
-                self.progress(1000)
+        for text in read_documents(self.paths, text_field=self.field):
+            self.progress(1)
             yield text
 
 
 def learn_vocabulary(
     texts: Iterable[str], kind: Kind, size: int, *, lowercase: bool = False
 ) -> Tokenizer:
-    """Learn a vocabulary of either kind; `lowercase` only applies to WordPiece."""
+    """Learn a vocabulary from texts.
+
+    Args:
+        texts: read twice for WordPiece, so that those of an iterator are kept in memory.
+        kind: "wordpiece", as of BERT, or "bpe" (byte-level byte-pair encoding), as of RoBERTa.
+        size: maximum number of entries. Special tokens, and single characters or the 256 bytes, are
+            among them.
+        lowercase: whether WordPiece folds case and accents, as in BERT's uncased vocabularies.
+
+    Raises:
+        BiomedError: if the size cannot hold the characters or bytes, or the texts have no words.
+    """
     if kind == "bpe":
         return learn_byte_pairs(texts, size)
     return learn_word_pieces(texts, size, lowercase=lowercase)
@@ -69,21 +79,15 @@ def learn_vocabulary(
 def learn_word_pieces(texts: Iterable[str], size: int, *, lowercase: bool = False) -> Tokenizer:
     """Learn a WordPiece vocabulary (Wu et al. 2016, "Google's Neural Machine Translation System").
 
-    It has at most `size` entries, special tokens and single characters among them. Texts are read
-    twice; those of an iterator are therefore kept in memory. With `lowercase`, case and accents are
-    folded, as in BERT's uncased vocabularies.
-
-    Returns:
-        a tokenizer that treats text and special tokens as BERT's does.
+    The tokenizer treats text and special tokens as BERT's does, with `lowercase` as the uncased
+    one's. Texts are read twice; those of an iterator are therefore kept in memory.
     """
     if iter(texts) is texts:
         texts = list(texts)
     # The trainer numbers the characters inside words in the order of a randomly seeded hash table,
     # and breaks ties between pairs by number. Numbering them first makes the vocabulary
     # reproducible.
-    letters = _train(texts, 0, SPECIAL_TOKENS, lowercase)
-    if len(letters) == len(SPECIAL_TOKENS):
-        raise _no_words()
+    letters = _train(_require_words(texts), 0, SPECIAL_TOKENS, lowercase)
     if len(letters) > size:
         raise BiomedError(
             f"a vocabulary of {size} cannot hold the characters of the texts: at least "
@@ -104,12 +108,9 @@ def learn_word_pieces(texts: Iterable[str], size: int, *, lowercase: bool = Fals
 def learn_byte_pairs(texts: Iterable[str], size: int) -> Tokenizer:
     """Learn a vocabulary by byte-level byte-pair encoding, of at most `size` entries.
 
-    Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". Texts are read once.
-    Special tokens and the 256 bytes are entries, so that the size is at least 261.
-
-    Returns:
-        a tokenizer that treats text and special tokens as RoBERTa's does, with the same ids for
-        special tokens: <s> 0, <pad> 1, </s> 2, <unk> 3, and <mask> last.
+    Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". The tokenizer treats
+    text and special tokens as RoBERTa's does, with the same ids for special tokens: <s> 0, <pad> 1,
+    </s> 2, <unk> 3, and <mask> last. Texts are read once.
     """
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     least = len(BPE_SPECIAL_TOKENS) + len(alphabet) + 1
@@ -125,17 +126,7 @@ def learn_byte_pairs(texts: Iterable[str], size: int) -> Tokenizer:
         initial_alphabet=alphabet,
         show_progress=False,
     )
-    has_words = False
-
-    def watch() -> Iterator[str]:
-        nonlocal has_words
-        for text in texts:
-            has_words = has_words or bool(text.strip())
-            yield text
-
-    tokenizer.train_from_iterator(watch(), trainer)
-    if not has_words:
-        raise _no_words()
+    tokenizer.train_from_iterator(_require_words(texts), trainer)
     # A space before the token belongs to it, as in RoBERTa.
     tokenizer.add_special_tokens([AddedToken(BPE_MASK, lstrip=True, special=True)])
     tokenizer.post_processor = processors.RobertaProcessing(
@@ -176,8 +167,13 @@ def read_tokenizer(name: str, revision: str | None = None) -> WordPieceTokenizer
         ) from error
 
 
-def _no_words() -> BiomedError:
-    return BiomedError("no words to learn a vocabulary from: the texts are empty; give others")
+def _require_words(texts: Iterable[str]) -> Iterator[str]:
+    has_words = False
+    for text in texts:
+        has_words = has_words or bool(text.strip())
+        yield text
+    if not has_words:
+        raise BiomedError("no words to learn a vocabulary from: the texts are empty; give others")
 
 
 def _train(texts: Iterable[str], size: int, first: list[str], lowercase: bool) -> dict[str, int]:

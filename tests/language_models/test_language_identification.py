@@ -5,7 +5,7 @@ import re
 import pytest
 
 from spacy_biomed.errors import BiomedError, install_command
-from spacy_biomed.language_models.sentences import LanguageIdentifier
+from spacy_biomed.language_models.sentences import LanguageIdentifier, Thresholds
 
 ENGLISH = "Aspirin reduced the risk of colorectal cancer in patients with type 2 diabetes."
 SPANISH = "El paciente presentó náuseas, vómitos y fiebre tras la quimioterapia con cisplatino."
@@ -14,8 +14,7 @@ TELEGRAPHIC = "Diagnóstico: adenocarcinoma infiltrante, metástasis hepáticas,
 
 
 def identify(lang: str, sentences: list[str], **settings) -> list[bool]:
-    settings = {"language_from": 50, "language_odds": 10.0, **settings}
-    return LanguageIdentifier(lang, **settings).find_foreign(sentences)
+    return LanguageIdentifier(lang, Thresholds(**settings)).find_foreign(sentences)
 
 
 @pytest.mark.parametrize(("lang", "foreign"), [("en", [False, True]), ("es", [True, False])])
@@ -35,7 +34,7 @@ def test_a_document_of_short_sentences_is_told_by_all_of_them():
 
 
 def test_a_sentence_that_does_not_tell_is_in_the_language_of_its_document():
-    identifier = LanguageIdentifier("es", language_from=50, language_odds=10.0)
+    identifier = LanguageIdentifier("es", Thresholds())
     assert identifier.is_foreign(TELEGRAPHIC) is None
     assert identifier.find_foreign([SPANISH, TELEGRAPHIC]) == [False, False]
     assert identifier.find_foreign([ENGLISH, ENGLISH, TELEGRAPHIC]) == [True, True, True]

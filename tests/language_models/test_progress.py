@@ -27,7 +27,7 @@ def play(log, steps, first=0):
     log.on_evaluate(None, state, control, metrics={"eval_loss": 0.5, "eval_perplexity": 1.65})
     log.on_save(None, state, control)
     log.on_log(None, state, control, logs={"train_runtime": 3.0})
-    log.on_train_end(None, state, control)
+    log.progress.stop()
 
 
 def test_rows_tell_of_losses_and_evaluations(tmp_path):

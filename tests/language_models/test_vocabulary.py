@@ -158,7 +158,7 @@ def test_documents_of_files_are_read_each_time_and_never_held(tmp_path):
     counted = []
     documents = Documents([tmp_path / "a.txt"], progress=counted.append)
     assert list(documents) == list(documents) == TEXTS * 300
-    assert counted == [1000] * 4
+    assert sum(counted) == 2 * len(TEXTS) * 300
     assert (
         learn_word_pieces(documents, 110).to_str() == learn_word_pieces(TEXTS * 300, 110).to_str()
     )

@@ -52,6 +52,7 @@ def corpora(
     python -m spacy biomed corpora ncbi_disease --download
     """
     from ..corpora.corpus_catalogue import all_corpora, find_corpus
+    from ..corpora.downloads import download_corpus
 
     if download != (folder is not None) and not (download and name):
         raise BiomedError("give the corpus to download, and --download: NAME --download [FOLDER]")
@@ -61,17 +62,11 @@ def corpora(
         return
     _check_no_filters(task=task, language=language)
     entry = find_corpus(name)
-    if download:
-        _download(entry, folder or Path("assets", entry.folder))
-    else:
+    if not download:
         _print(entry, as_json, _CORPUS_COLUMNS, _describe_corpus)
-
-
-def _download(entry: CorpusEntry, folder: Path) -> None:
-    from ..corpora.downloads import download_corpus
-
-    downloaded = download_corpus(entry, folder)
-    if downloaded:
+        return
+    folder = folder or Path("assets", entry.folder)
+    if downloaded := download_corpus(entry, folder):
         typer.echo(f"✔ Downloaded {', '.join(map(str, downloaded))}")
     else:
         typer.echo(f"✔ {folder} has the files of {entry.name} already, as published")

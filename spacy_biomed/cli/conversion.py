@@ -19,7 +19,6 @@ from ._shared.options import split_names
 if TYPE_CHECKING:
     from ..corpora.conversion_report import ConversionReport, PartReport
     from ..formats.documents import Document
-    from ..training.combining import CombinationReport
 
 
 SECONDS_WITHOUT_BAR = 2.0
@@ -294,16 +293,6 @@ def combine(
         spans_key=spans_key,
         train_first=train_first,
     )
-    Console().print(_combination_table(report))
-    names = ", ".join(f"{part}.spacy" for part in report.parts)
-    for part, counts in report.parts.items():
-        mentions = ", ".join(f"{count:,} {label}" for label, count in counts.mentions.items())
-        typer.echo(f"{part}: {counts.documents:,} documents; {mentions or 'no mentions'}")
-    typer.echo(f"✔ Wrote {names} to {output}")
-
-
-def _combination_table(report: CombinationReport) -> Table:
-    title = f"{report.name} ({report.language})"
     counts = [count for corpus in report.corpora for count in corpus.parts.values()]
     # Without the columns of zeros, which would squeeze the others.
     shown = {
@@ -311,10 +300,16 @@ def _combination_table(report: CombinationReport) -> Table:
         for header, name in _COUNTS.items()
         if name == "documents" or any(getattr(count, name) for count in counts)
     }
+    title = f"{report.name} ({report.language})"
     table = create_table(["corpus", "labels", "part"], shown, title)
     for corpus in report.corpora:
         begin = [corpus.name, ", ".join(corpus.labels)]
         for part, count in corpus.parts.items():
             table.add_row(*begin, part, *(f"{getattr(count, name):,}" for name in shown.values()))
             begin = ["", ""]
-    return table
+    Console().print(table)
+    names = ", ".join(f"{part}.spacy" for part in report.parts)
+    for part, written in report.parts.items():
+        mentions = ", ".join(f"{count:,} {label}" for label, count in written.mentions.items())
+        typer.echo(f"{part}: {written.documents:,} documents; {mentions or 'no mentions'}")
+    typer.echo(f"✔ Wrote {names} to {output}")

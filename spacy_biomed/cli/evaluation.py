@@ -130,7 +130,7 @@ def _measure_speed(
     settings: dict[str, Any],
 ) -> None:
     """Measure one pipeline or two on what was read of `texts`; settings: `repeats`, `threads`."""
-    from ..evaluation.benchmark import count_parts, measure_pipelines, to_json
+    from ..evaluation.benchmark import MEASURES, count_parts, measure_pipelines, to_json
 
     total = count_parts(len(pipelines), settings["repeats"])
     with _measuring("Measuring", total, output, [texts, *pipelines]) as (content, progress):
@@ -147,7 +147,18 @@ def _measure_speed(
         size = f"{figures.documents:,} documents, {figures.words:,} words"
         engines = "".join(f", {name} in {engine}" for name, engine in figures.engines.items())
         typer.echo(f"{figures.pipeline}: {size}{engines}")
-    Console().print(_speed_table(measured))
+    names = _short_names([figures.pipeline for figures in measured])
+    table = Table("", *(Column(name, justify="right", overflow="fold") for name in names))
+    if len(measured) > 1:
+        table.add_column("times better", justify="right")
+    for measure in MEASURES:
+        row = [_format(measure, figures) for figures in measured]
+        if len(measured) > 1:
+            ratio = measure.times_better(*measured)
+            row.append("" if ratio is None else f"{ratio:.2f}")
+        title = f"{measure.title}, {measure.unit}" if measure.unit else measure.title
+        table.add_row(title, *row)
+    Console().print(table)
 
 
 def _advise(pipeline: str, texts: list[str] | None) -> None:
@@ -245,23 +256,6 @@ def _measuring(
         yield content, lambda part: bar.update(task, advance=1, description=part)
         if partial is not None:
             partial.write_text(json.dumps(content, indent=2), encoding="utf8")
-
-
-def _speed_table(measured: list[PipelineFigures]) -> Table:
-    from ..evaluation.benchmark import MEASURES
-
-    names = _short_names([figures.pipeline for figures in measured])
-    table = Table("", *(Column(name, justify="right", overflow="fold") for name in names))
-    if len(measured) > 1:
-        table.add_column("times better", justify="right")
-    for measure in MEASURES:
-        row = [_format(measure, figures) for figures in measured]
-        if len(measured) > 1:
-            ratio = measure.times_better(*measured)
-            row.append("" if ratio is None else f"{ratio:.2f}")
-        title = f"{measure.title}, {measure.unit}" if measure.unit else measure.title
-        table.add_row(title, *row)
-    return table
 
 
 def _short_names(pipelines: list[str]) -> list[str]:

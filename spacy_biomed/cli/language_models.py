@@ -77,8 +77,7 @@ def clean(
             workers=workers,
             on_progress=lambda done, total: progress.update(task, completed=done, total=total),
         )
-    console.print(_sources_table(report))
-    console.print(_reasons_table(report))
+    _print_report(report, console)
     for path in (output, report_path(output)):
         typer.echo(f"✔ Wrote {path}")
 
@@ -98,7 +97,8 @@ def group_sources(arguments: list[str]) -> list[Source]:
     return [Source(name, tuple(own)) for name, own in paths.items()]
 
 
-def _sources_table(report: CleaningReport) -> Table:
+def _print_report(report: CleaningReport, console: Console) -> None:
+    """Print what was kept of each source, and how often each reason removed something."""
     texts = (Column(title, overflow="fold") for title in ("source", ""))
     numbers = (Column(title, justify="right", no_wrap=True) for title in ("in", "out", "share"))
     table = Table(*texts, *numbers, title="Kept", title_justify="left")
@@ -108,19 +108,15 @@ def _sources_table(report: CleaningReport) -> Table:
             share = counts["out"] / max(counts["in"], 1)
             title = escape(name) if kind == "documents" else ""
             table.add_row(title, kind, f"{counts['in']:,}", f"{counts['out']:,}", f"{share:.1%}")
-    return table
-
-
-def _reasons_table(report: CleaningReport) -> Table:
+    console.print(table)
     kinds = ("documents", "sentences")
     table = create_table([""], kinds, "Removed")
-    counts = report.total.to_json()
-    removed = [counts[kind]["removed"] for kind in kinds]
+    removed = [report.total.to_json()[kind]["removed"] for kind in kinds]
     for reason in dict.fromkeys(chain(*removed)):
         cells = [by_reason.get(reason, 0) for by_reason in removed]
         if any(cells):
             table.add_row(reason, *(f"{count:,}" if count else "" for count in cells))
-    return table
+    console.print(table)
 
 
 def vocabulary(

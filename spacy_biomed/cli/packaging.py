@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ..packaging.compression import CompressionReport
     from ..packaging.copies import RecallOptions
     from ..pipeline.ner.calibrating import Calibration
-    from ..pipeline.ner.development import LabelRecall
 
 
 Precision = Literal["int8", "fp32", "fp16"]
@@ -173,27 +172,19 @@ def _read_recall(
 
 def _print_calibrations(console: Console, report: Mapping[str, Calibration]) -> None:
     """Print what was fitted: recall and precision of labels with a target, and the confidence."""
-    for name, calibration in report.items():
-        if calibration.recalls:
-            console.print(_recall_table(name, calibration.recalls))
-        console.print(_describe_confidence(name, calibration), highlight=False, soft_wrap=True)
-
-
-def _recall_table(name: str, recalls: Sequence[LabelRecall]) -> Table:
     shares = ("recall before", "after", "precision before", "after")
     numbers = ["mentions", "target", *shares, "offset"]
-    table = create_table(["label"], numbers, f"Recall of {name} on the development corpus")
-    table.add_column("")
-    for one in recalls:
-        values = (one.target, one.recall_before, one.recall, one.precision_before, one.precision)
-        table.add_row(
-            one.label,
-            f"{one.gold:,}",
-            *map(_percent, values),
-            f"{one.offset:.2f}",
-            "" if one.is_reached else "not reached",
-        )
-    return table
+    for name, calibration in report.items():
+        if calibration.recalls:
+            title = f"Recall of {name} on the development corpus"
+            table = create_table(["label"], numbers, title)
+            table.add_column("")
+            for one in calibration.recalls:
+                found = (one.recall_before, one.recall, one.precision_before, one.precision)
+                cells = (f"{one.gold:,}", *map(_percent, (one.target, *found)), f"{one.offset:.2f}")
+                table.add_row(one.label, *cells, "" if one.is_reached else "not reached")
+            console.print(table)
+        console.print(_describe_confidence(name, calibration), highlight=False, soft_wrap=True)
 
 
 def _percent(share: float) -> str:

@@ -76,12 +76,19 @@ def run(
         from torch import cuda
 
         from ..pipeline.pipeline_loading import use_gpu
-        from ..studies.planning import plan_study
+        from ..studies.planning import find_missing_corpora, plan_study, prepare_corpora
         from ..studies.study_config import find_study, read_study
     settings = read_study(study, parse_overrides(context))
     gpus = _read_gpus(gpu_ids)
     if prepare:
-        _prepare(settings, corpora_dir, assets_dir)
+        prepare_corpora(
+            settings, corpora_dir, assets_dir, lambda folder: typer.echo(f"Converting {folder}")
+        )
+        missing = find_missing_corpora(settings, corpora_dir)
+        for setting, problem in missing.items():
+            typer.echo(f"{setting}: {problem}")
+        total = len(settings.corpora)
+        typer.echo(f"✔ {total - len(missing)} of {total} corpora are in {corpora_dir}")
     if output is None:
         if prepare:
             return
@@ -103,17 +110,6 @@ def run(
     sources: list[Path | str] = [find_study(study), *folders, *encoders]
     with explaining_interruption(), working_directory(output, _MADE_BY, sources):
         run_and_show(settings, plan, output, corpora_dir, console, jobs=jobs, gpus=gpus)
-
-
-def _prepare(study: Study, corpora_dir: Path, assets_dir: Path) -> None:
-    from ..studies.planning import find_missing_corpora, prepare_corpora
-
-    prepare_corpora(study, corpora_dir, assets_dir, lambda one: typer.echo(f"Converting {one}"))
-    missing = find_missing_corpora(study, corpora_dir)
-    for setting, problem in missing.items():
-        typer.echo(f"{setting}: {problem}")
-    found = len(study.corpora) - len(missing)
-    typer.echo(f"✔ {found} of {len(study.corpora)} corpora are in {corpora_dir}")
 
 
 def run_and_show(

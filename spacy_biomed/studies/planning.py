@@ -11,7 +11,7 @@ from typing import cast
 from spacy.language import DEFAULT_CONFIG
 
 from ..corpora.convert import convert_corpus
-from ..corpora.corpus_catalogue import CorpusEntry, find_corpus
+from ..corpora.corpus_catalogue import find_corpus
 from ..corpora.downloads import download_corpus
 from ..corpora.splits import PARTS
 from ..encoders.encoder_catalogue import find_encoder
@@ -152,7 +152,7 @@ def prepare_corpora(
         entry = None
         with suppress(BiomedError):
             entry = find_corpus(section.source or name)
-        if entry is None:
+        if entry is None or entry.format is None:
             continue
         output = find_folder(study, name, corpora_dir)
         own = assets_dir / (section.folder or "")
@@ -164,24 +164,18 @@ def prepare_corpora(
             if (output / fold / "corpus.json").is_file():
                 continue
             try:
-                if _are_there(entry, source / fold):
+                place = source / fold
+                if entry.access == "download" and not place.is_dir():
+                    download_corpus(entry, place)
+                if place.is_dir():
                     progress(output / fold)
-                    convert_corpus(entry.name, source / fold, output / fold)
+                    convert_corpus(entry.name, place, output / fold)
             except BiomedError as error:
                 failures.setdefault(entry.name, error)
     if failures:
         (_, first), *others = failures.items()
         too = f"; {', '.join(name for name, _ in others)} failed too" if others else ""
         raise BiomedError(f"{first}{too}") from first
-
-
-def _are_there(entry: CorpusEntry, source: Path) -> bool:
-    """Whether the files of a corpus are here; they are downloaded if a command can do so."""
-    if entry.format is None:
-        return False
-    if entry.access == "download" and not source.is_dir():
-        download_corpus(entry, source)
-    return source.is_dir()
 
 
 def plan_study(study: Study, corpora_dir: Path, *, allow_missing: bool = False) -> Plan:

@@ -93,18 +93,13 @@ def create_tables(
     if published:
         printed = [line[:3] for line in details.rows] + [[*line[:2], MEAN] for line in means.rows]
         others = {key: one for key, one in published.values.items() if [*key] not in printed}
-        if others:
-            yield create_others(others)
-
-
-def create_others(values: dict[tuple[str, str, str], float]) -> Table:
-    """Published figures that no figure of ours is beside, as printed in the paper."""
-    metrics = list(dict.fromkeys(metric for _, _, metric in values))
-    lines = [
-        [row, corpus, *(_number(values.get((row, corpus, metric)), "g") for metric in metrics)]
-        for row, corpus in dict.fromkeys((row, corpus) for row, corpus, _ in values)
-    ]
-    return Table(OTHERS, ["row", "corpus", *metrics], lines, texts=2, note="As printed.")
+        metrics = list(dict.fromkeys(metric for _, _, metric in others))
+        rows = dict.fromkeys((row, corpus) for row, corpus, _ in others)
+        lines = [
+            [*row, *(_number(others.get((*row, one)), "g") for one in metrics)] for row in rows
+        ]
+        if lines:
+            yield Table(OTHERS, ["row", "corpus", *metrics], lines, texts=2, note="As printed.")
 
 
 def create_main_table(results: Results) -> Table:

@@ -265,11 +265,13 @@ def make_run(run: Run, output: Path, gpu: int) -> None:
     config = _create_config(run, folders, _find_encoder(run, output, place))
     seconds = _train(place, config, gpu)
     nlp = spacy.load(place / DIR_MODEL_BEST)
+    # Of the encoder, without pooling layer and language-model head.
+    modules = [get_module(encoder.model.shims[0]) for encoder in find_encoders(nlp).values()]
     result: dict[str, Any] = {
         "run": run.digest,
         "settings": run.describe(),
         "train_seconds": seconds,
-        "parameters": _count_parameters(nlp),
+        "parameters": sum(one.numel() for module in modules for one in module.parameters()),
         "corpora": {name: _score(nlp, run, folder) for name, folder in folders.items()},
     }
     if run.export is not None:
@@ -353,12 +355,6 @@ def _train(place: Path, config: Config, gpu: int) -> float:
         marker.write_text(f"{timer() - start:.1f}", encoding="utf8")
         shutil.rmtree(place / DIR_MODEL_LAST, ignore_errors=True)
     return float(marker.read_text(encoding="utf8"))
-
-
-def _count_parameters(nlp: Language) -> int:
-    """The parameters of the encoder, without pooling layer and language-model head."""
-    modules = (get_module(encoder.model.shims[0]) for encoder in find_encoders(nlp).values())
-    return sum(weight.numel() for module in modules for weight in module.parameters())
 
 
 # --- Scores ---

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
@@ -22,7 +23,7 @@ from ..errors import BiomedError, list_choices
 from .deidentification_scores import score_deidentification
 from .described import Described, ShownScores
 from .encoder_head import check_least
-from .factories import register_factory
+from .factories import find_names, register_factory
 from .mention_layer import list_finders
 
 if TYPE_CHECKING:
@@ -159,7 +160,16 @@ class BiomedDeidentifier(Described, Pipe):
         self._secret: bytes | None = None
         # Components of the pipeline when it was last looked at.
         self._checked: list[str] = []
-        self._check_settings()
+        check_least(name, "age_limit", age_limit, 0)
+        try:
+            is_text = bool(tag.format(label="NAME"))
+        except (LookupError, ValueError, AttributeError):
+            is_text = False
+        if not is_text:
+            raise BiomedError(
+                f'[components.{name}] tag = "{tag}": use a text in which only {{label}} is in '
+                'braces, such as "[{label}]"'
+            )
 
     def __call__(self, doc: Doc) -> Doc:
         """Set `doc._.deidentified`.
@@ -299,27 +309,24 @@ class BiomedDeidentifier(Described, Pipe):
             from ..deidentification.surrogates import Surrogates
 
             birth = find_form("mentions", "birth")
-            places = [plain.to_plain(one.start, one.end) for one in mentions]
-            originals = [plain.lines[start:end] for start, end in places]
-            kinds = [self.kind(one.label) for one in mentions]
-            kinds = [
-                "birth" if kind == "date" and stands_before(birth, plain.text, start) else kind
-                for kind, (start, _) in zip(kinds, places, strict=True)
-            ]
-            pairs = list(zip(kinds, originals, strict=True))
-            has_shift_per_text = self._key_from == "text"
+            pairs, by_kind = [], defaultdict(list)
+            for one in mentions:
+                start, end = plain.to_plain(one.start, one.end)
+                kind, original = self.kind(one.label), plain.lines[start:end]
+                if kind == "date" and stands_before(birth, plain.text, start):
+                    kind = "birth"
+                pairs.append((kind, original))
+                by_kind[kind].append(original)
             make = Surrogates(
                 key,
                 self._language,
                 day_first=self._day_first,
                 age_limit=self._age_limit,
-                names=[one for kind, one in pairs if kind == "name"],
-                dates=[one for kind, one in pairs if kind == "date"]
-                if has_shift_per_text
-                else None,
-                births=[one for kind, one in pairs if kind == "birth"],
+                names=by_kind["name"],
+                dates=by_kind["date"] if self._key_from == "text" else None,
+                births=by_kind["birth"],
             )
-            surrogates = [make(kind, one) for kind, one in pairs]
+            surrogates = [make(kind, original) for kind, original in pairs]
         return [
             (*mention, self._tag.format(label=mention.label) if new is None else new)
             for mention, new in zip(mentions, surrogates, strict=True)
@@ -337,18 +344,15 @@ class BiomedDeidentifier(Described, Pipe):
         return self.make_key(str(document))
 
     def _read_secret(self) -> bytes:
-        if self._secret is not None:
-            return self._secret
-        if self._secret_variable is None:
-            return b""
-        secret = os.environ.get(self._secret_variable)
-        if secret is None:
+        variable = self._secret_variable
+        if self._secret is not None or variable is None:
+            return self._secret or b""
+        if variable not in os.environ:
             raise BiomedError(
                 "surrogates and keyed names need a secret, or others could compute the originals: "
-                f"set the environment variable {self._secret_variable} to what {MAKE_SECRET} "
-                "prints, and keep it"
+                f"set the environment variable {variable} to what {MAKE_SECRET} prints, and keep it"
             )
-        return self._check_secret(self._secret_variable, secret)
+        return self._check_secret(variable, os.environ[variable])
 
     def _check_secret(self, what: str, secret: str) -> bytes:
         if len(secret) < SHORTEST_SECRET:
@@ -357,18 +361,6 @@ class BiomedDeidentifier(Described, Pipe):
                 f"{SHORTEST_SECRET}, at random, such as {MAKE_SECRET} prints"
             )
         return derive_key(secret)
-
-    def _check_settings(self) -> None:
-        check_least(self.name, "age_limit", self._age_limit, 0)
-        try:
-            is_text = bool(self._tag.format(label="NAME"))
-        except (LookupError, ValueError, AttributeError):
-            is_text = False
-        if not is_text:
-            raise BiomedError(
-                f'[components.{self.name}] tag = "{self._tag}": use a text in which only {{label}} '
-                'is in braces, such as "[{label}]"'
-            )
 
 
 make_biomed_deidentify = register_factory(
@@ -401,7 +393,7 @@ def add_deidentifier(
         raise BiomedError(f"mode {mode}: {list_choices(str(mode), get_args(Mode))}")
     given = {"mode": mode, "key_from": key_from, "kinds": kinds or None}
     given = {name: value for name, value in given.items() if value is not None}
-    names = _find(nlp)
+    names = find_names(nlp, FACTORY)
     if not names:
         return cast(BiomedDeidentifier, nlp.add_pipe(FACTORY, config=given))
     if given:
@@ -414,8 +406,4 @@ def add_deidentifier(
 
 def find_deidentifier(nlp: Language) -> BiomedDeidentifier:
     """The `biomed_deidentify` of a pipeline that has one."""
-    return cast(BiomedDeidentifier, nlp.get_pipe(_find(nlp)[0]))
-
-
-def _find(nlp: Language) -> list[str]:
-    return [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == FACTORY]
+    return cast(BiomedDeidentifier, nlp.get_pipe(find_names(nlp, FACTORY)[0]))

@@ -56,6 +56,11 @@ def register_factory(
     )
 
 
+def find_names(nlp: Language, factory: str) -> list[str]:
+    """The names of a pipeline's components of a factory, in order."""
+    return [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == factory]
+
+
 def configure_head(
     architecture: str, scorer: str, *, pooling: str, **model: object
 ) -> dict[str, object]:

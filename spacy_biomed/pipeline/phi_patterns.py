@@ -15,7 +15,7 @@ from spacy.util import SimpleFrozenDict, filter_spans
 from ..deidentification.phi_kinds import merge_kinds
 from ..errors import BiomedError
 from .described import Described
-from .factories import register_factory
+from .factories import find_names, register_factory
 from .mention_layer import install_extensions, list_finders, write_mentions
 from .notes import choose_language
 
@@ -165,14 +165,13 @@ make_biomed_phi_patterns = register_factory(FACTORY, PhiPatterns, assigns=["doc.
 
 def add_patterns(nlp: Language, *, before: str, spans_key: str | None = None) -> PhiPatterns:
     """The pipeline's `biomed_phi_patterns`; if there is none, add it before a component."""
-    for name, component in nlp.pipeline:
-        if nlp.get_pipe_meta(name).factory == FACTORY:
-            return cast(PhiPatterns, component)
+    names = find_names(nlp, FACTORY)
+    if names:
+        return cast(PhiPatterns, nlp.get_pipe(names[0]))
     return cast(PhiPatterns, nlp.add_pipe(FACTORY, config={"spans_key": spans_key}, before=before))
 
 
 def remove_patterns(nlp: Language) -> None:
     """Remove the `biomed_phi_patterns` of a pipeline, if there is one."""
-    for name in nlp.pipe_names:
-        if nlp.get_pipe_meta(name).factory == FACTORY:
-            nlp.remove_pipe(name)
+    for name in find_names(nlp, FACTORY):
+        nlp.remove_pipe(name)

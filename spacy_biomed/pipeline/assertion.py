@@ -1,7 +1,5 @@
 """The component `biomed_assertion`: what a text says of its mentions, learned from examples."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar
 

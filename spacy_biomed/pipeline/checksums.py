@@ -4,8 +4,6 @@ They are in the file `SHA256SUMS` of the pipeline's directory, in the format of 
 `spacy package` puts it into the wheel.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The classes of registered components, found by factory name without creating a component."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from spacy.language import Language

@@ -1,7 +1,5 @@
 """The component `biomed_consistency`: entities that agree with each other within a document."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -32,6 +30,29 @@ SHORTEST_REPEATED = 3
 
 # A label, and its probability if that is known.
 Meaning = tuple[str, float | None]
+
+
+class _Words:
+    """Where the words of spans occur again."""
+
+    def __init__(self, doc: Doc):
+        self._words: list[int] = doc.to_array(ORTH).tolist()
+        self._places: dict[int, list[int]] = defaultdict(list)
+        for place, word in enumerate(self._words):
+            self._places[word].append(place)
+
+    def group(self, spans: list[Span]) -> dict[tuple[int, ...], list[Span]]:
+        """Spans with the same words, in the order of their first ones."""
+        grouped: dict[tuple[int, ...], list[Span]] = defaultdict(list)
+        for span in spans:
+            grouped[tuple(self._words[span.start : span.end])].append(span)
+        return grouped
+
+    def find(self, span: Span) -> list[int]:
+        """The first tokens of all places with the words of a span, the span's own among them."""
+        wanted = self._words[span.start : span.end]
+        starts, size = self._places[wanted[0]], len(wanted)
+        return [start for start in starts if self._words[start : start + size] == wanted]
 
 
 class BiomedConsistency(Described, Pipe):
@@ -118,29 +139,6 @@ make_biomed_consistency = register_factory(
     BiomedConsistency,
     assigns=["doc.ents", "doc.spans", "token.ent_iob", "token.ent_type", "span._.confidence"],
 )
-
-
-class _Words:
-    """Where the words of spans occur again."""
-
-    def __init__(self, doc: Doc):
-        self._words: list[int] = doc.to_array(ORTH).tolist()
-        self._places: dict[int, list[int]] = defaultdict(list)
-        for place, word in enumerate(self._words):
-            self._places[word].append(place)
-
-    def group(self, spans: list[Span]) -> dict[tuple[int, ...], list[Span]]:
-        """Spans with the same words, in the order of their first ones."""
-        grouped: dict[tuple[int, ...], list[Span]] = defaultdict(list)
-        for span in spans:
-            grouped[tuple(self._words[span.start : span.end])].append(span)
-        return grouped
-
-    def find(self, span: Span) -> list[int]:
-        """The first tokens of all places with the words of a span, the span's own among them."""
-        wanted = self._words[span.start : span.end]
-        starts, size = self._places[wanted[0]], len(wanted)
-        return [start for start in starts if self._words[start : start + size] == wanted]
 
 
 def _meaning(span: Span) -> Meaning:

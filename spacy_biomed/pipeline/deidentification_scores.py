@@ -1,7 +1,5 @@
 """Scores of de-identification: what stays readable, and in how many documents nothing does."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

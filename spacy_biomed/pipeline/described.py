@@ -1,7 +1,5 @@
 """How a component describes itself: its task, usage and scores, and what a head learns from."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

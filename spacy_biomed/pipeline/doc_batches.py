@@ -1,7 +1,5 @@
 """Batches of documents that are annotated together, and batches of examples to learn from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from spacy.pipeline.trainable_pipe import TrainablePipe

@@ -1,7 +1,5 @@
 """Factories of components, made from the constructors of their classes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from inspect import Parameter, Signature, signature
 from typing import Any

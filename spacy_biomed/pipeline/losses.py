@@ -1,7 +1,5 @@
 """The cross-entropy of classes, exclusive or not, and its gradient."""
 
-from __future__ import annotations
-
 from thinc.api import get_array_module
 
 from ..arrays import Floats2d

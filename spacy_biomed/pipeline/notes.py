@@ -1,7 +1,5 @@
 """Rules for notes: `biomed_sentences`, `biomed_sections` and `biomed_context`."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The component `biomed_phi_patterns`: personal data that has a form."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """Load pipelines by directory or package name, with one-line errors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import spacy

@@ -1,7 +1,5 @@
 """Pipelines on disk without the words of the texts that they have read."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from collections.abc import Callable, Iterable

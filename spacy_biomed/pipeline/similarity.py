@@ -1,7 +1,5 @@
 """The component `biomed_similarity`: how similar two texts are, over a shared encoder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The component `biomed_variants`: sequence variants that are written in a nomenclature."""
 
-from __future__ import annotations
-
 import re
 
 from spacy.language import Language

@@ -1,7 +1,5 @@
 """The component `biomed_qa`: the answer to a question as a span of the context."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import ClassVar, NamedTuple
 
@@ -26,6 +24,17 @@ from ..mention_layer import align_spans, install_extensions, set_confidence
 from .scores import collect_questions, fold_answer, gold_answers, score_question
 
 FACTORY = "biomed_qa"
+
+
+class PredictedAnswers(NamedTuple):
+    """The answers found in one document and their probabilities, the best first.
+
+    The probability of no answer is None if the component always answers.
+    """
+
+    spans: list[Span]
+    confidence: list[float]
+    no_answer: float | None
 
 
 class BiomedQA(EncoderHead):
@@ -264,17 +273,6 @@ make_biomed_qa = register_factory(
         "qa_mrr": 0.0,
     },
 )
-
-
-class PredictedAnswers(NamedTuple):
-    """The answers found in one document and their probabilities, the best first.
-
-    The probability of no answer is None if the component always answers.
-    """
-
-    spans: list[Span]
-    confidence: list[float]
-    no_answer: float | None
 
 
 def gold_places(example: Example, places: Places) -> Ints2d:

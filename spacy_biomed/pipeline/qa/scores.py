@@ -3,8 +3,6 @@
 A question without an answer is correct if no answer is given, as in SQuAD 2.0.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """Pairs of mentions that may be related, the texts that show them, and what is true of them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, cast
 

@@ -1,7 +1,5 @@
 """The component `biomed_relations`: relations between entities over a shared encoder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 

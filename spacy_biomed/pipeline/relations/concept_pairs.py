@@ -1,7 +1,5 @@
 """The concepts that mentions of a document mean, and their pairs that may be related."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence

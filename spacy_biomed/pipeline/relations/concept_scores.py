@@ -1,7 +1,5 @@
 """Scores of relations between concepts, one for each pair of a document, as BioCreative counts."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import product

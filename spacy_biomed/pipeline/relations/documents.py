@@ -1,7 +1,5 @@
 """The component `biomed_document_relations`: relations between the concepts of whole documents."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 

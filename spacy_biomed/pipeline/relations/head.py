@@ -1,7 +1,5 @@
 """What the two components that find relations share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 

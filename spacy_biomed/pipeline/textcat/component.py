@@ -1,7 +1,5 @@
 """The component `biomed_textcat`: classes of a text over a shared encoder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Scores of the classes of texts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from statistics import fmean
 from typing import Any, NamedTuple, cast

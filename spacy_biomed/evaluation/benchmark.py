@@ -79,18 +79,28 @@ class Measure:
     Attributes:
         name: key in JSON.
         title, unit: for tables.
-        values: returns all measured values, in words or documents per second, seconds or bytes.
+        source: the field of `PipelineFigures` with the measured seconds or bytes.
         scale: factor that converts a value to the unit.
         percentile: percentile of the values that is the figure; by default the median.
+        counted: the field with the number whose speed is the figure: that number per second.
     """
 
     name: str
     title: str
     unit: str
-    more_is_better: bool
-    values: Callable[[PipelineFigures], list[float]]
+    source: str
     scale: float = 1.0
     percentile: float | None = None
+    counted: str | None = None
+
+    def values(self, figures: PipelineFigures) -> list[float]:
+        """All measured values, in words or documents per second, seconds or bytes."""
+        measured = getattr(figures, self.source)
+        if not isinstance(measured, list):
+            measured = [measured] if measured else []
+        if self.counted is None:
+            return measured
+        return [getattr(figures, self.counted) / seconds for seconds in measured]
 
     def value(self, figures: PipelineFigures) -> float | None:
         """The figure; None if it could not be measured."""
@@ -107,30 +117,18 @@ class Measure:
         first, second = self.value(figures), self.value(other)
         if not first or not second:
             return None
-        return first / second if self.more_is_better else second / first
-
-
-def _per_second(counted: str) -> Callable[[PipelineFigures], list[float]]:
-    return lambda figures: [getattr(figures, counted) / one for one in figures.pipe_seconds]
-
-
-def _singly(figures: PipelineFigures) -> list[float]:
-    return figures.single_seconds
-
-
-def _known(size: int | None) -> list[float]:
-    return [float(size)] if size else []
+        return second / first if self.counted is None else first / second
 
 
 MEASURES = (
-    Measure("words_per_second", "words a second", "", True, _per_second("words")),
-    Measure("documents_per_second", "documents a second", "", True, _per_second("documents")),
-    Measure("median_latency", "one document, median", "ms", False, _singly, 1e3, 50.0),
-    Measure("p99_latency", "one document, 99th percentile", "ms", False, _singly, 1e3, 99.0),
-    Measure("load_seconds", "loading", "s", False, lambda f: f.load_seconds),
-    Measure("first_seconds", "start to first sentence", "s", False, lambda f: f.first_seconds),
-    Measure("peak_bytes", "peak memory", "MB", False, lambda f: _known(f.peak_bytes), 1e-6),
-    Measure("disk_bytes", "size on disk", "MB", False, lambda f: _known(f.disk_bytes), 1e-6),
+    Measure("words_per_second", "words a second", "", "pipe_seconds", counted="words"),
+    Measure("documents_per_second", "documents a second", "", "pipe_seconds", counted="documents"),
+    Measure("median_latency", "one document, median", "ms", "single_seconds", 1e3, 50.0),
+    Measure("p99_latency", "one document, 99th percentile", "ms", "single_seconds", 1e3, 99.0),
+    Measure("load_seconds", "loading", "s", "load_seconds"),
+    Measure("first_seconds", "start to first sentence", "s", "first_seconds"),
+    Measure("peak_bytes", "peak memory", "MB", "peak_bytes", 1e-6),
+    Measure("disk_bytes", "size on disk", "MB", "disk_bytes", 1e-6),
 )
 
 
@@ -167,23 +165,20 @@ def measure_pipelines(
             _ask(pipeline, worker, "pipe")
             loaded.append((PipelineFigures(pipeline, len(texts), **counts), worker))
             progress(f"{pipeline}: warm-up")
-        for i in range(repeats):
-            for figures, _ in loaded:
-                pipeline = figures.pipeline
-                with start_worker(MEASURES_PIPELINE, environment) as new:
-                    seconds = _ask(pipeline, new, "load", pipeline=pipeline, code=code)
-                    figures.load_seconds.append(seconds)
-                    figures.first_seconds.append(time.perf_counter() - new.started)
-                progress(f"{figures.pipeline}: start {i + 1}")
-        for i in range(repeats):
-            for figures, worker in loaded:
-                figures.pipe_seconds.append(_ask(figures.pipeline, worker, "pipe"))
-                progress(f"{figures.pipeline}: repeat {i + 1}")
-        for i in range(repeats):
-            for figures, worker in loaded:
-                seconds = _ask(figures.pipeline, worker, "singly", count=DOCUMENTS_SINGLY)
-                figures.single_seconds += seconds
-                progress(f"{figures.pipeline}: documents one by one {i + 1}")
+        turns = [(number, *one) for number in range(1, repeats + 1) for one in loaded]
+        for number, figures, _ in turns:
+            own = figures.pipeline
+            with start_worker(MEASURES_PIPELINE, environment) as new:
+                figures.load_seconds.append(_ask(own, new, "load", pipeline=own, code=code))
+                figures.first_seconds.append(time.perf_counter() - new.started)
+            progress(f"{own}: start {number}")
+        for number, figures, worker in turns:
+            figures.pipe_seconds.append(_ask(figures.pipeline, worker, "pipe"))
+            progress(f"{figures.pipeline}: repeat {number}")
+        for number, figures, worker in turns:
+            seconds = _ask(figures.pipeline, worker, "singly", count=DOCUMENTS_SINGLY)
+            figures.single_seconds += seconds
+            progress(f"{figures.pipeline}: documents one by one {number}")
         for figures, worker in loaded:
             figures.peak_bytes = _ask(figures.pipeline, worker, "peak_memory")
     return [figures for figures, _ in loaded]

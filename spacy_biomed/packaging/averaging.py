@@ -35,9 +35,9 @@ def average_pipelines(
         shares: of each pipeline, with 1 as their sum; by default equal ones.
 
     Raises:
-        BiomedError: if pipelines or shares are too few, if a pipeline cannot be read or lacks
-            finite weights, or if components, labels, word pieces, vectors or shapes of weights
-            differ. Nothing is written then.
+        BiomedError: if pipelines or shares are too few, a pipeline cannot be read or lacks finite
+            weights, or components, labels, word pieces, vectors or shapes of weights differ.
+            Nothing is written then.
     """
     if len(pipelines) < 2:
         raise BiomedError(f"{', '.join(pipelines)}: a mean is of two pipelines; name another one")

@@ -43,13 +43,18 @@ class Command:
         return shlex.join(["python", "-m", "spacy", *self.words])
 
 
+def run_command(command: Command) -> None:
+    """Run a command in a process of its own, whose output is this process's."""
+    subprocess.run([sys.executable, "-m", "spacy", *command.words], check=True)
+
+
 def build(
     recipe: PipelineRecipe,
     output: Path,
     *,
     steps: Sequence[str] = STEPS[:-1],
     gpu_id: int = -1,
-    run: Callable[[Command], None] | None = None,
+    run: Callable[[Command], None] = run_command,
     skipped: Callable[[Command], None] = lambda command: None,
 ) -> None:
     """Run the commands of a recipe whose inputs or outputs have changed.
@@ -66,7 +71,6 @@ def build(
         subprocess.CalledProcessError: if a command fails, after it has printed why.
     """
     check_inputs(recipe)
-    run = run or run_command
     record = output / RECORD
     known = json.loads(record.read_text(encoding="utf8")) if record.is_file() else {}
     for command in plan(recipe, output, gpu_id):
@@ -86,11 +90,6 @@ def build(
         for name, student in recipe.students.items():
             if student.place is not None:
                 ship(output / "pipelines" / name, student.place)
-
-
-def run_command(command: Command) -> None:
-    """Run a command in a process of its own, whose output is this process's."""
-    subprocess.run([sys.executable, "-m", "spacy", *command.words], check=True)
 
 
 def check_inputs(recipe: PipelineRecipe) -> None:
@@ -140,13 +139,9 @@ def ship(pipeline: Path, place: Path) -> None:
     """
     place.parent.mkdir(parents=True, exist_ok=True)
     with scratch_directory(place) as scratch:
-        for form, folder in ((pipeline, "."), (_half(pipeline), TRAINABLE)):
-            shutil.copytree(
-                form,
-                scratch / "new" / folder,
-                ignore=shutil.ignore_patterns(MARKER),
-                dirs_exist_ok=True,
-            )
+        left_out = shutil.ignore_patterns(MARKER)
+        shutil.copytree(pipeline, scratch / "new", ignore=left_out)
+        shutil.copytree(_half(pipeline), scratch / "new" / TRAINABLE, ignore=left_out)
         if place.exists():
             place.rename(scratch / "old")
         (scratch / "new").rename(place)

@@ -69,8 +69,8 @@ def calibrate_pipeline(
         what was fitted, by the name of the component.
 
     Raises:
-        BiomedError: if the pipeline or the corpus cannot be read, if nothing that is calibrated is
-            found in the corpus, or for any reason of `calibrate`. Nothing is written then.
+        BiomedError: if the pipeline or the corpus cannot be read, the corpus has nothing to
+            calibrate, or for any reason of `calibrate`. Nothing is written then.
     """
     with _copying(pipeline, output, CALIBRATED_BY, [dev]) as (nlp, partial):
         report = write_calibration(nlp, partial, list(Corpus_v1(dev)(nlp)), **recall)
@@ -86,11 +86,7 @@ def calibrate_pipeline(
 def write_calibration(
     nlp: Language, path: Path, examples: Sequence[Example], **recall: Unpack[RecallOptions]
 ) -> dict[str, Calibration]:
-    """Calibrate a pipeline, and write what was fitted to the pipeline's directory.
-
-    Args:
-        examples, recall: as for `calibrate`.
-    """
+    """Calibrate a pipeline as `calibrate` does, and write what was fitted to its directory."""
     report = calibrate(nlp, examples, **recall)
     for name in report:
         srsly.write_json(path / name / "cfg", cast(CalibratedHead, nlp.get_pipe(name)).cfg)

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from .compression import exported_settings
 from .model_card import DIAGRAMS, create_card
 
 MADE_BY = "spacy biomed card"
+ENCODER = "spacy_biomed.TransformerModel.v1"
 
 
 def write_described_pipeline(
@@ -48,8 +49,7 @@ def write_described_pipeline(
     """Copy a trained pipeline and describe the copy, ready for `spacy package`.
 
     If the training continued from another pipeline (`spacy biomed init-config --source`), the
-    description also names the sources of that pipeline, as far as it still exists and has a
-    description.
+    description also names the sources of that one, as far as they are known.
 
     Args:
         pipeline: directory of a trained pipeline, such as `training/ncbi_disease/model-best`.
@@ -94,7 +94,7 @@ def write_described_pipeline(
         "description": _summarize(heads, description),
         "author": meta.get("author") or "trained with spacy-biomed",
         "performance": scores,
-        **_describe_origin(config, description, _find_encoder_name(config, pipeline)),
+        **_describe_origin(pipeline, config, description),
         "requirements": _list_requirements(config),
     }
     with replacing_pipeline(output, MADE_BY, sources) as partial:
@@ -169,18 +169,14 @@ def _summarize(heads: list[Head], description: dict[str, Any]) -> str:
     return f"{tasks.capitalize()}, trained on {description['name']}."
 
 
-def _find_encoder_name(config: Config, pipeline: Path) -> str:
-    for component in config["components"].values():
-        model = component.get("model", {})
-        if model.get("@architectures") == "spacy_biomed.TransformerModel.v1":
-            return model["name"]
-    return next((settings["name"] for settings in exported_settings(pipeline)), "none")
-
-
 def _describe_origin(
-    config: Config, description: dict[str, Any], encoder_name: str
+    pipeline: Path, config: Config, description: dict[str, Any]
 ) -> dict[str, object]:
     """The fields `sources`, `license` and `spacy_biomed` of the meta."""
+    models = [component.get("model", {}) for component in config["components"].values()]
+    trained = (one for one in models if one.get("@architectures") == ENCODER)
+    known = chain(trained, exported_settings(pipeline))
+    encoder_name = next((one["name"] for one in known), "none")
     encoder = find_encoder(encoder_name)
     if Path(encoder_name).is_absolute():  # where it is on this machine is nobody's business
         encoder_name = Path(encoder_name).name

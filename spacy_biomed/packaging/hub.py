@@ -35,8 +35,8 @@ class Shipment:
     Attributes:
         title: name and version of the package.
         files: each file, by its name in the repository.
-        unclear: name and licence of each corpus and encoder whose licence does not plainly allow
-            passing on what is made of it: non-commercial, share-alike, terms of its own, not given.
+        unclear: name and licence of each corpus and encoder whose licence may not allow passing on
+            what is made of it: non-commercial, share-alike, terms of its own, not given.
     """
 
     title: str
@@ -81,7 +81,7 @@ def prepare_shipment(pipeline: str, wheel: Path | None = None) -> Shipment:
 
 
 def push_pipeline(shipment: Shipment, repo_id: str, *, private: bool = False) -> str:
-    """Send the files of a pipeline to a repository of models on the hub, in one commit.
+    """Send the files of a pipeline in one commit to a repository of models on the hub.
 
     The repository is created if there is none. The hub is that of `HF_ENDPOINT`, and the token that
     of `huggingface_hub` (`hf auth login`, or `HF_TOKEN`).
@@ -94,8 +94,7 @@ def push_pipeline(shipment: Shipment, repo_id: str, *, private: bool = False) ->
         the hash of the commit.
 
     Raises:
-        BiomedError: if the repository is public and must be private, or if the hub cannot be
-            reached or refuses the files.
+        BiomedError: if the repository must not be public, or the hub cannot be reached or refuses.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
 
@@ -124,9 +123,9 @@ def pull_pipeline(repo_id: str, revision: str, output: Path) -> dict[str, Any]:
         the meta.
 
     Raises:
-        BiomedError: if the revision is not the hash of a commit, or if a file is missing or not as
-            listed. Also if the pipeline needs code of other packages than spaCy and this one, if
-            the output cannot be written, or if the hub cannot be reached.
+        BiomedError: if the revision is not the hash of a commit, a file is missing or not as
+            listed, the pipeline needs code of other packages than spaCy and this one, the output
+            cannot be written, or the hub cannot be reached.
     """
     from huggingface_hub import hf_hub_download
 

@@ -121,7 +121,11 @@ def link_pipeline(
     with _copying(pipeline, output, LINKED_BY, sources) as (nlp, partial):
         if FACTORY in nlp.pipe_factories.values():
             raise BiomedError(f"{pipeline}: has a {FACTORY}; give the pipeline without it")
-        _check_labels(nlp, labels)
+        found = {label for _, pipe in nlp.pipeline for label in getattr(pipe, "labels", ())}
+        for label in labels:
+            if found and label not in {*found, "*"}:  # else no component says what it finds
+                choices = list_choices(label, sorted(found))
+                raise BiomedError(f"--terminology {quote(label)}: {choices}")
         linker = cast(BiomedLinker, nlp.add_pipe(FACTORY, config=settings))
         if not beside:
             for name, path in paths.items():
@@ -137,11 +141,3 @@ def link_pipeline(
         linker.to_disk(partial / FACTORY)
         nlp.config.to_disk(partial / "config.cfg")
         srsly.write_json(partial / "meta.json", nlp.meta)
-
-
-def _check_labels(nlp: Language, labels: Mapping[str, str]) -> None:
-    """Refuse a label that no component finds, if the components say which they find."""
-    found = {label for _, pipe in nlp.pipeline for label in getattr(pipe, "labels", ())}
-    for label in labels:
-        if found and label not in {*found, "*"}:
-            raise BiomedError(f"--terminology {quote(label)}: {list_choices(label, sorted(found))}")

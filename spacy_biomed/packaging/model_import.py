@@ -11,14 +11,14 @@ import spacy
 from spacy.language import Language
 from spacy.training import Example
 
-from ..encoders.published_classifier import Layer, PublishedClassifier, load_classifier
+from ..encoders.published_classifier import Layer, load_classifier
 from ..errors import BiomedError, quote
 from ..models.tagging import Scheme
 
 if TYPE_CHECKING:
+    from ..pipeline.encoder_head import EncoderHead
     from ..pipeline.encoder_pipe import SharedEncoder
     from ..pipeline.ner import BiomedNER
-    from ..pipeline.textcat.component import BiomedTextCategorizer
 
 # The score of a tag that the model does not have: in fp32 its probability is 0.
 ABSENT = -1e4
@@ -88,9 +88,20 @@ def import_model(
     encoder = cast("SharedEncoder", nlp.add_pipe("biomed_transformer", config={"model": source}))
     encoder.model.shims[0].set_encoder(classifier.tokenizer, classifier.encoder)
     if tagging is not None:
-        _add_ner(nlp, classifier, tagging)
+        settings: dict[str, object] = {"scheme": tagging.scheme, "decoding": "argmax"}
+        head = _add_head(nlp, "biomed_ner", settings, tagging.labels)
+        tags = cast("BiomedNER", head).classes()
+        layers = {"output": _order_scores(classifier.output, tagging, tags)}
     else:
-        _add_textcat(nlp, classifier, names)
+        hidden = cast(Layer, classifier.hidden)
+        model = {"hidden_width": len(hidden.b), "activation": classifier.activation}
+        settings = {"exclusive": classifier.is_exclusive, "model": model}
+        head = _add_head(nlp, "biomed_textcat", settings, names)
+        layers = {"hidden_layer": hidden, "output_layer": classifier.output}
+    for reference, layer in layers.items():
+        node = head.model.get_ref(reference)
+        node.set_param("W", node.ops.asarray2f(layer.W))
+        node.set_param("b", node.ops.asarray1f(layer.b))
     return nlp
 
 
@@ -127,39 +138,24 @@ def _list(classes: Sequence[str]) -> str:
     return f"{shown}, ..." if len(classes) > 5 else shown
 
 
-def _add_ner(nlp: Language, classifier: PublishedClassifier, tagging: Tagging) -> None:
-    config = {"scheme": tagging.scheme, "decoding": "argmax"}
-    head = cast("BiomedNER", nlp.add_pipe("biomed_ner", config=config))
-    _initialize(nlp, tagging.labels)
-    tags = head.classes()
-    W = np.zeros((len(tags), classifier.output.W.shape[1]), dtype="float32")
+def _add_head(
+    nlp: Language, factory: str, settings: dict[str, object], labels: list[str]
+) -> EncoderHead:
+    """Add a head whose weights have the sizes for the labels."""
+    head = cast("EncoderHead", nlp.add_pipe(factory, config=settings))
+    cats = dict.fromkeys(labels, 1.0 / len(labels))
+    example = Example.from_dict(nlp.make_doc("text"), {"cats": cats})
+    nlp.config["initialize"]["components"][factory] = {"labels": labels}
+    nlp.initialize(lambda: [example])
+    return head
+
+
+def _order_scores(output: Layer, tagging: Tagging, tags: Sequence[str]) -> Layer:
+    """The layer of the scores with a row for each of our tags."""
+    W = np.zeros((len(tags), output.W.shape[1]), dtype="float32")
     b = np.full(len(tags), ABSENT, dtype="float32")
     for row, tag in enumerate(tags):
         if tag in tagging.columns:
             column = tagging.columns[tag]
-            W[row], b[row] = classifier.output.W[column], classifier.output.b[column]
-    _set_layer(head, "output", Layer(W, b))
-
-
-def _add_textcat(nlp: Language, classifier: PublishedClassifier, classes: list[str]) -> None:
-    hidden = cast(Layer, classifier.hidden)
-    model = {"hidden_width": len(hidden.b), "activation": classifier.activation}
-    config = {"exclusive": classifier.is_exclusive, "model": model}
-    head = cast("BiomedTextCategorizer", nlp.add_pipe("biomed_textcat", config=config))
-    _initialize(nlp, classes)
-    _set_layer(head, "hidden_layer", hidden)
-    _set_layer(head, "output_layer", classifier.output)
-
-
-def _initialize(nlp: Language, labels: list[str]) -> None:
-    """Size the head, which is the last component, for the labels."""
-    cats = dict.fromkeys(labels, 1.0 / len(labels))
-    example = Example.from_dict(nlp.make_doc("text"), {"cats": cats})
-    nlp.config["initialize"]["components"][nlp.pipe_names[-1]] = {"labels": labels}
-    nlp.initialize(lambda: [example])
-
-
-def _set_layer(head: BiomedNER | BiomedTextCategorizer, reference: str, layer: Layer) -> None:
-    node = head.model.get_ref(reference)
-    node.set_param("W", node.ops.asarray2f(layer.W))
-    node.set_param("b", node.ops.asarray1f(layer.b))
+            W[row], b[row] = output.W[column], output.b[column]
+    return Layer(W, b)

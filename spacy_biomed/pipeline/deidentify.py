@@ -158,8 +158,6 @@ class BiomedDeidentifier(Described, Pipe):
         self._secret_variable = secret_variable
         self.scorer = scorer
         self._secret: bytes | None = None
-        # Components of the pipeline when it was last looked at.
-        self._checked: list[str] = []
         check_least(name, "age_limit", age_limit, 0)
         try:
             is_text = bool(tag.format(label="NAME"))
@@ -216,7 +214,7 @@ class BiomedDeidentifier(Described, Pipe):
         Raises:
             BiomedError: if they find no such label.
         """
-        if self.nlp is None or self.nlp.pipe_names == self._checked:
+        if self.nlp is None:
             return
         finders = list_finders(self.nlp, self, self.spans_key, without=PATTERNS)
         if not identifying_labels(finders.labels, self.kinds) and not (
@@ -232,7 +230,6 @@ class BiomedDeidentifier(Described, Pipe):
                 "pipeline that finds them or, if one of its labels means people's names, set "
                 'kinds = {"MY_LABEL": "name"} (on the command line: --kind MY_LABEL=name)'
             )
-        self._checked = self.nlp.pipe_names
 
     def make_key(self, scope: str) -> DocumentKey:
         """The key of all draws for a scope: a document, or documents that share surrogates.

@@ -108,8 +108,8 @@ class EncoderHead(DescribedHead, BatchLearner):
 
     @property
     def label_data(self) -> list[str] | None:
-        """The labels, for `spacy init labels` and `initialize.components.NAME.labels`."""
-        return list(self.cfg["labels"])
+        """The labels, for `spacy init labels` and `initialize.components.NAME.labels`, if any."""
+        return list(self.cfg["labels"]) or None
 
     def add_label(self, label: str) -> int:
         """Add a label.

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
@@ -233,7 +234,6 @@ class BiomedContext(Described, Pipe):
         self._probabilities = PROBABILITIES[chosen]
         self._absent = {f"is_{name}": absent for name, (absent, _) in self._probabilities.items()}
         self._own = dict(cues)
-        self._matcher: CueMatcher | None = None
 
     def __call__(self, doc: Doc) -> Doc:
         """Set the assertions of the entities."""
@@ -248,13 +248,12 @@ class BiomedContext(Described, Pipe):
             self._look(doc, sorted(looked_at))
         return doc
 
+    @cached_property
+    def _matcher(self) -> CueMatcher:  # made late, when the tokenizer is the final one
+        divide = self.nlp.tokenizer
+        return CueMatcher(self._groups, self._own, lambda term: [one.text for one in divide(term)])
+
     def _look(self, doc: Doc, spans: Sequence[Span]) -> None:
-        if self._matcher is None:  # the tokenizer is the final one only now
-            self._matcher = CueMatcher(
-                self._groups,
-                self._own,
-                lambda term: [token.text for token in self.nlp.tokenizer(term)],
-            )
         words = doc.to_array([LOWER, SENT_START, IS_SPACE])
         sentences = np.cumsum(words[:, 1] == 1)
         is_word = words[:, 2] == 0

@@ -89,7 +89,9 @@ class BiomedLinker(Described, Pipe):
         most_candidates: int = 5,
     ):
         check_share(name, "threshold", threshold)
-        install_link_extensions()
+        for extension in (CODE, CODE_NAME, CODE_CONFIDENCE, CANDIDATES):
+            if not Span.has_extension(extension):
+                Span.set_extension(extension, getter=partial(_get_linked, extension))
         self.name = name
         self.scorer = partial(score_links, spans_key=spans_key)
         self.labels_of = dict(labels)
@@ -272,13 +274,6 @@ make_biomed_linker = register_factory(
     ],
     default_score_weights={"links_f": 1.0, "links_p": None, "links_r": None},
 )
-
-
-def install_link_extensions() -> None:
-    """Declare the extensions of `BiomedLinker`."""
-    for name in (CODE, CODE_NAME, CODE_CONFIDENCE, CANDIDATES):
-        if not Span.has_extension(name):
-            Span.set_extension(name, getter=partial(_get_linked, name))
 
 
 def _get_linked(name: str, span: Span) -> object:

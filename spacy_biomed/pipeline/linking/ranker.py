@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from thinc.types import Floats1d, Floats2d, Ints1d
 
+from ...encoders.batching.ragged import borders, split_at
 from ...errors import BiomedError, install_command
 from ...models.confidence_curves import ConfidenceCurve, fit_curve
 from ...terminologies.terminology import Terminology
@@ -59,11 +60,8 @@ class LinkRanker:
     def rank(self, found: Sequence[Candidates]) -> list[Ranked]:
         """Rank the candidates of each mention."""
         score = self.weights.score(_describe(found, self.kinds))
-        first, ranked = 0, []
-        for own in found:
-            ranked.append(_rank_one(list(own), score[first : first + len(own)]))
-            first += len(own)
-        return ranked
+        parts = split_at(score, borders([len(own) for own in found]))
+        return [_rank_one(list(own), part) for own, part in zip(found, parts, strict=True)]
 
     def calibrate(self, probability: float) -> float:
         """The calibrated probability of a mention's best candidate."""

@@ -124,11 +124,6 @@ class BiomedQA(EncoderHead):
         check_least(name, "n_best", n_best, 1)
         install_extensions()
 
-    @property
-    def label_data(self) -> None:
-        """None: answers have no classes."""
-        return None
-
     def predict(self, docs: Iterable[Doc]) -> list[PredictedAnswers | None]:
         """Find the answers in each document without modifying it; None if it is not a pair."""
         docs = list(docs)

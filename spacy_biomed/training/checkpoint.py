@@ -76,11 +76,24 @@ class Checkpoint:
     @classmethod
     def take(cls, nlp: Language, optimizer: Optimizer, progress: Progress) -> Checkpoint:
         """Copy the state of a run between two steps."""
-        places = _places(nlp)
-        tensors = {f"weight:{place}": value for place, value in _weights(nlp)}
-        tensors.update(_optimizer_tensors(nlp, optimizer, places))
-        # For fp16: by how much losses are scaled, and for how many steps.
+        weights = list(_weights(nlp))
+        places = {key: place for key, place, _ in weights}
+        tensors = {f"weight:{place}": _tensor(value) for _, place, value in weights}
+        for name in _MOMENTS:
+            for key, value in (getattr(optimizer, name) or {}).items():
+                if key not in places:
+                    raise BiomedError(
+                        f"the parameter {key} belongs to no component's model, so that training "
+                        "could not be continued; use `python -m spacy train` for this pipeline"
+                    )
+                tensors[f"{name}:{places[key]}"] = _tensor(value)
+        modules = {shim.id: place for place, shim in _shims(nlp)}
+        states = optimizer.torch_state() if hasattr(optimizer, "torch_state") else {}
+        for key, state in states.items():
+            for name, value in state.items():
+                tensors[f"torch:{modules[key]}/{name}"] = _tensor(value)
         for place, shim in _shims(nlp):
+            # For fp16: by how much losses are scaled, and for how many steps.
             for kind, value in zip(_LOSS_SCALE, get_loss_scale(shim) or (), strict=False):
                 tensors[f"{kind}:{place}"] = _tensor(value)
         # The rate that the last batch set, and which pipelines save.
@@ -88,8 +101,8 @@ class Checkpoint:
             if (rate := node.attrs.get("dropout_rate")) is not None:
                 tensors[f"dropout:{place}"] = torch.tensor(float(rate), dtype=torch.float64)
         tensors["generator:cpu"] = torch.get_rng_state()
-        for device in range(torch.cuda.device_count()):
-            tensors[f"generator:cuda:{device}"] = torch.cuda.get_rng_state(device)
+        for device, state in enumerate(torch.cuda.get_rng_state_all()):
+            tensors[f"generator:cuda:{device}"] = state
         counts = {
             name: {places[key]: count for key, count in getattr(optimizer, name).items()}
             for name in _COUNTS
@@ -128,30 +141,15 @@ class Checkpoint:
 
     def fits(self, nlp: Language) -> bool:
         """Whether the pipeline has weights of the same names and shapes as the checkpoint."""
-        own = {f"weight:{place}": tuple(value.shape) for place, value in _weights(nlp)}
-        return own == {
-            name: tuple(value.shape)
-            for name, value in self.tensors.items()
-            if name.startswith("weight:")
-        }
+        own = {place: tuple(value.shape) for _, place, value in _weights(nlp)}
+        saved = self._section("weight:")
+        return own == {place: tuple(value.shape) for place, value in saved.items()}
 
     def restore(self, nlp: Language, optimizer: Optimizer) -> None:
         """Give pipeline, optimizer and random generators the state of the run.
 
         The caller steps the schedules of the optimizer.
         """
-        self._restore_weights(nlp)
-        self._restore_optimizer(nlp, optimizer)
-        nlp.meta["performance"] = self.progress.performance
-        random.setstate(_tuples(self.generators["python"]))
-        np.random.set_state(_tuples(self.generators["numpy"]))
-        torch.set_rng_state(self.tensors["generator:cpu"])
-        for device in range(torch.cuda.device_count()):
-            state = self.tensors.get(f"generator:cuda:{device}")
-            if state is not None:
-                torch.cuda.set_rng_state(state, device)
-
-    def _restore_weights(self, nlp: Language) -> None:
         for place, node in _nodes(nlp):
             if f"dropout:{place}" in self.tensors:
                 node.attrs["dropout_rate"] = self.tensors[f"dropout:{place}"].item()
@@ -160,23 +158,26 @@ class Checkpoint:
                     node.set_param(name, _array(self.tensors[f"weight:{place}/{name}"]))
         for place, shim in _shims(nlp):
             get_module(shim).load_state_dict(self._section(f"weight:{place}/"))
-            if (state := get_loss_scale(shim)) and f"scale:{place}" in self.tensors:
-                for kind, value in zip(_LOSS_SCALE, state, strict=True):
+            if (scale := get_loss_scale(shim)) and f"scale:{place}" in self.tensors:
+                for kind, value in zip(_LOSS_SCALE, scale, strict=True):
                     value.copy_(self.tensors[f"{kind}:{place}"])
-
-    def _restore_optimizer(self, nlp: Language, optimizer: Optimizer) -> None:
-        for key, place in _places(nlp).items():
+            if moments := self._section(f"torch:{place}/"):
+                copied = {name: value.clone() for name, value in moments.items()}
+                optimizer.load_torch_state(shim.id, get_module(shim), copied)
+        for key, place, _ in _weights(nlp):
             for name in _MOMENTS:
-                tensor = self.tensors.get(f"{name}:{place}")
-                if tensor is not None:
+                if (tensor := self.tensors.get(f"{name}:{place}")) is not None:
                     getattr(optimizer, name)[key] = _array(tensor)
             for name in _COUNTS:
                 if place in self.counts[name]:
                     getattr(optimizer, name)[key] = self.counts[name][place]
-        for place, shim in _shims(nlp):
-            if state := self._section(f"torch:{place}/"):
-                copied = {name: value.clone() for name, value in state.items()}
-                optimizer.load_torch_state(shim.id, get_module(shim), copied)
+        nlp.meta["performance"] = self.progress.performance
+        random.setstate(_tuples(self.generators["python"]))
+        np.random.set_state(_tuples(self.generators["numpy"]))
+        torch.set_rng_state(self.tensors["generator:cpu"])
+        for device in range(torch.cuda.device_count()):
+            if (state := self.tensors.get(f"generator:cuda:{device}")) is not None:
+                torch.cuda.set_rng_state(state, device)
 
     def _section(self, prefix: str) -> dict[str, torch.Tensor]:
         return {
@@ -225,45 +226,18 @@ def _shims(nlp: Language) -> Iterator[tuple[str, PyTorchShim]]:
                 yield f"{place}/{number}", shim
 
 
-def _weights(nlp: Language) -> Iterator[tuple[str, torch.Tensor]]:
+def _weights(nlp: Language) -> Iterator[tuple[tuple[int, str], str, Any]]:
+    """Each parameter or buffer: its key in a thinc optimizer, its name, and its value.
+
+    Keys differ between processes, and names do not.
+    """
     for place, node in _nodes(nlp):
         for name in node.param_names:
             if node.has_param(name):
-                yield f"{place}/{name}", _tensor(node.get_param(name))
+                yield (node.id, name), f"{place}/{name}", node.get_param(name)
     for place, shim in _shims(nlp):
         for name, value in get_module(shim).state_dict().items():
-            yield f"{place}/{name}", _tensor(value)
-
-
-def _places(nlp: Language) -> dict[tuple[int, str], str]:
-    """Names of parameters by their keys in a thinc optimizer, which differ between processes."""
-    places = {}
-    for place, node in _nodes(nlp):
-        places.update({(node.id, name): f"{place}/{name}" for name in node.param_names})
-    for place, shim in _shims(nlp):
-        names = [name for name, _ in get_module(shim).named_parameters()]
-        places.update({(shim.id, name): f"{place}/{name}" for name in names})
-    return places
-
-
-def _optimizer_tensors(
-    nlp: Language, optimizer: Optimizer, places: dict[tuple[int, str], str]
-) -> dict[str, torch.Tensor]:
-    tensors = {}
-    for name in _MOMENTS:
-        for key, value in (getattr(optimizer, name) or {}).items():
-            if key not in places:
-                raise BiomedError(
-                    f"the parameter {key} belongs to no component's model, so that training could "
-                    "not be continued; use `python -m spacy train` for this pipeline"
-                )
-            tensors[f"{name}:{places[key]}"] = _tensor(value)
-    if hasattr(optimizer, "torch_state"):
-        modules = {shim.id: place for place, shim in _shims(nlp)}
-        for key, state in optimizer.torch_state().items():
-            for name, value in state.items():
-                tensors[f"torch:{modules[key]}/{name}"] = _tensor(value)
-    return tensors
+            yield (shim.id, name), f"{place}/{name}", value
 
 
 def _tuples(value: Any) -> Any:

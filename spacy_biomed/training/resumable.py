@@ -160,26 +160,25 @@ class _Run:
         finish_replacing(self.output / DIR_MODEL_BEST)
         try:
             checkpoint = Checkpoint.read(self.checkpoint_path)
+            self._check(checkpoint)
         except BiomedError as error:
             self._say(self.msg.warn(f"{error}; training starts from the beginning"))
             return None
-        if difference := self._compare(checkpoint):
-            problem = f"{self.checkpoint_path.parent} is not continued: {difference}"
-            self._say(self.msg.warn(f"{problem}; training starts from the beginning"))
-            return None
         return checkpoint
 
-    def _compare(self, checkpoint: Checkpoint) -> str | None:
-        """Why a checkpoint is not one of this run."""
+    def _check(self, checkpoint: Checkpoint) -> None:
+        """Raise BiomedError if a checkpoint is not one of this run."""
         now, then = self.progress.fingerprint, checkpoint.progress.fingerprint
         changed = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
+        difference = ""
         if changed:
-            return f"{' and '.join(changed)} changed since"
-        if not checkpoint.fits(self.nlp):
-            return "its weights are of another shape"
-        if not (self.output / DIR_MODEL_BEST).is_dir():
-            return f"the {DIR_MODEL_BEST} of its run is gone"
-        return None
+            difference = f"{' and '.join(changed)} changed since"
+        elif not checkpoint.fits(self.nlp):
+            difference = "its weights are of another shape"
+        elif not (self.output / DIR_MODEL_BEST).is_dir():
+            difference = f"the {DIR_MODEL_BEST} of its run is gone"
+        if difference:
+            raise BiomedError(f"{self.checkpoint_path.parent} is not continued: {difference}")
 
     def train(self, checkpoint: Checkpoint | None) -> None:
         """Train, from the beginning or from a checkpoint."""

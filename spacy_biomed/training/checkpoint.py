@@ -89,8 +89,8 @@ class Checkpoint:
                 tensors[f"{name}:{places[key]}"] = _tensor(value)
         modules = {shim.id: place for place, shim in _shims(nlp)}
         states = optimizer.torch_state() if hasattr(optimizer, "torch_state") else {}
-        for key, state in states.items():
-            for name, value in state.items():
+        for key, values in states.items():
+            for name, value in values.items():
                 tensors[f"torch:{modules[key]}/{name}"] = _tensor(value)
         for place, shim in _shims(nlp):
             # For fp16: by how much losses are scaled, and for how many steps.
@@ -101,8 +101,8 @@ class Checkpoint:
             if (rate := node.attrs.get("dropout_rate")) is not None:
                 tensors[f"dropout:{place}"] = torch.tensor(float(rate), dtype=torch.float64)
         tensors["generator:cpu"] = torch.get_rng_state()
-        for device, state in enumerate(torch.cuda.get_rng_state_all()):
-            tensors[f"generator:cuda:{device}"] = state
+        for device, value in enumerate(torch.cuda.get_rng_state_all()):
+            tensors[f"generator:cuda:{device}"] = value
         counts = {
             name: {places[key]: count for key, count in getattr(optimizer, name).items()}
             for name in _COUNTS

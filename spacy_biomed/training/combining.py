@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spacy.attrs import ENT_IOB
+from spacy.attrs import ENT_IOB, SENT_START
 from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
@@ -376,8 +376,7 @@ def _create_doc(text: _Text, spans_key: str | None, counts: PartReport) -> Doc:
     source = text.doc
     doc = copy_tokens(source, source.vocab)
     if source.has_annotation("SENT_START"):
-        for token, copied in zip(source, doc, strict=True):
-            copied.is_sent_start = token.is_sent_start
+        doc.from_array([SENT_START], source.to_array([SENT_START]))
     else:
         counts.sentences_are_published = False
     if DOCUMENT_ID in source.user_data:

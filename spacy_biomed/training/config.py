@@ -161,17 +161,15 @@ def fill_variables(
     section = config.get("training", {}).get("batcher", {})
     section = section.get("batcher", section)
     batcher = section.get("@batchers", BY_WORDS)
-    if batch_words is not None:
-        if batcher != BY_WORDS:
-            raise BiomedError(
-                f"--batch-words: the batches of this template are not of words ({batcher}); leave "
-                "it out, and change training.batcher.size of the config"
-            )
-        config["vars"]["batch_words"] = batch_words
-    if batch_size is not None and batcher == BY_WORDS:
-        config["vars"]["batch_words"] = batch_size
-    elif batch_size is not None:
-        section["size"] = batch_size
+    if batch_words is not None and batcher != BY_WORDS:
+        raise BiomedError(
+            f"--batch-words: the batches of this template are not of words ({batcher}); leave it "
+            "out, and change training.batcher.size of the config"
+        )
+    size = batch_words if batch_size is None else batch_size
+    if size is not None:
+        sized, key = (config["vars"], "batch_words") if batcher == BY_WORDS else (section, "size")
+        sized[key] = size
     others = {name: section for name, section in (settings or {}).items() if name != "recipe"}
     return config, recipe, others
 

@@ -118,7 +118,9 @@ def create_multitask_config(
     variables = {"encoder": encoder, "seed": seed, "learn_rate": learn_rate}
     config, recipe, settings = fill_variables(config, settings, variables, batch_words, batch_size)
     tasks = [read_task(folder, recipe) for folder in folders]
-    clashing = find_clashing(tasks)
+    # Corpora that have a class which another has too.
+    counts = Counter(label for task in tasks for label in task.classes)
+    clashing = [task.name for task in tasks if any(counts[one] > 1 for one in task.classes)]
     _fill_corpora(config, recipe, tasks, clashing)
     steps = _set_batchers(config, recipe, tasks, schedule)
     recipe.fill(config["vars"], steps, recipe.epochs if epochs is None else epochs)
@@ -211,26 +213,16 @@ def _add_heads(config: Config, tasks: list[Task], clashing: list[str]) -> None:
         task.score = add_head(config, task.name, task.head, task.settings)
         if task.classes:
             prefix = f"{task.name}_" if task.name in clashing else ""
-            _name_classes(config, task, [prefix + label for label in task.classes])
+            try:
+                own, initialize = task.head.class_settings([prefix + one for one in task.classes])
+            except BiomedError as error:
+                raise BiomedError(f"{task.folder}: {error}") from error
+            # Without its classes a head would take those of all corpora from `doc.cats`.
+            config["components"][task.name].update(own)
+            if initialize:
+                config["initialize"]["components"][task.name] = initialize
         # Their default names would be weighted too where the config says nothing of them.
         weights.update(dict.fromkeys(default_weights(task.head)))
     config.pop("heads", None)
     weights.update({task.score: round(1.0 / len(tasks), 4) for task in tasks})
     config["training"]["score_weights"] = weights
-
-
-def _name_classes(config: Config, task: Task, labels: list[str]) -> None:
-    """Tell a head its part of `doc.cats`, of which it would else take all corpora's."""
-    try:
-        settings, initialize = task.head.class_settings(labels)
-    except BiomedError as error:
-        raise BiomedError(f"{task.folder}: {error}") from error
-    config["components"][task.name].update(settings)
-    if initialize:
-        config["initialize"]["components"][task.name] = initialize
-
-
-def find_clashing(tasks: list[Task]) -> list[str]:
-    """The names of tasks that have a class which another has too."""
-    counts = Counter(label for task in tasks for label in task.classes)
-    return [task.name for task in tasks if any(counts[label] > 1 for label in task.classes)]

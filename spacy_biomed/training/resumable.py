@@ -50,9 +50,6 @@ CHECKPOINT_FILE = "training.safetensors"
 # What the markers of the directories say.
 MADE_BY = "spacy biomed train"
 
-# The number of its epoch, and its examples.
-Batch = tuple[int, list[Example]]
-
 
 def train(
     nlp: Language,
@@ -257,10 +254,11 @@ class _Run:
         first = self.progress.step // frequency + 1 - len(scores)
         return [(score, number * frequency) for number, score in enumerate(scores, start=first)]
 
-    def _make_batches(self) -> Iterator[Batch]:
-        """The batches of all epochs, as spaCy makes them; those of known epochs are repeated.
+    def _make_batches(self) -> Iterator[tuple[int, list[Example]]]:
+        """The batches of all epochs, as spaCy makes them, with the numbers of their epochs.
 
-        The states of Python's generator at the beginnings of epochs are kept in `progress`.
+        Those of known epochs are repeated: the states of Python's generator at the beginnings of
+        epochs are kept in `progress`.
         """
         max_epochs, epochs = self.settings["max_epochs"], self.progress.epochs
         is_stream = max_epochs < 0  # read again in each epoch, and not shuffled

@@ -48,14 +48,8 @@ def typed_text_v1(
     Raises:
         BiomedError: if a share is not from 0 to 1, or `capitals` and `lower` are more together.
     """
-    shares = {
-        "capitals": capitals,
-        "lower": lower,
-        "names": names,
-        "no_accents": no_accents,
-        "wrapped": wrapped,
-        "capitals + lower": capitals + lower,
-    }
+    shares = {"capitals": capitals, "lower": lower, "capitals + lower": capitals + lower}
+    shares |= {"names": names, "no_accents": no_accents, "wrapped": wrapped}
     for name, share in shares.items():
         if not 0 <= share <= 1:
             raise BiomedError(f"[corpora.train.augmenter] {name} is {share}: use 0 to 1")

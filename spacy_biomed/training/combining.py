@@ -60,11 +60,6 @@ class CombinedPart:
     kept_twice: int = 0
     disputed: int = 0
 
-    @property
-    def left_out(self) -> int:
-        """The number of documents left out because they repeat held-out documents."""
-        return self.repeated_text + self.repeated_id + self.repeated_sentence
-
 
 @dataclass(slots=True)
 class CombinedCorpus:

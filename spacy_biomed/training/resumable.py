@@ -85,18 +85,15 @@ def train(
         BiomedError: if the output cannot be written, another process trains into it, or its
             `model-best`, `model-last` or `checkpoint` was made by something else.
     """
-    check_training_output(output, nlp.config.interpolate())
-    run = _Run(
-        nlp,
-        output,
-        use_gpu=use_gpu,
-        evaluate_first=evaluate_first,
-        stdout=stdout or sys.stdout,
-        stderr=stderr or sys.stderr,
-    )
+    config = nlp.config.interpolate()
+    check_training_output(output, config)
+    if config["training"]["seed"] is not None:
+        fix_random_seed(config["training"]["seed"])
+    if use_gpu >= 0 and config["training"]["gpu_allocator"]:
+        set_gpu_allocator(config["training"]["gpu_allocator"])
+    run = _Run(nlp, config, output, evaluate_first, stdout or sys.stdout, stderr or sys.stderr)
     with locked_place(output, stays=True):
-        checkpoint = run.find_checkpoint() if resume else None
-        run.train(checkpoint)
+        run.train(run.find_checkpoint() if resume else None)
 
 
 def check_training_output(output: Path, config: Config) -> None:
@@ -115,18 +112,12 @@ class _Run:
     def __init__(
         self,
         nlp: Language,
+        config: Config,
         output: Path,
-        *,
-        use_gpu: int,
         evaluate_first: bool,
         stdout: IO,
         stderr: IO,
     ):
-        config = nlp.config.interpolate()
-        if config["training"]["seed"] is not None:
-            fix_random_seed(config["training"]["seed"])
-        if use_gpu >= 0 and config["training"]["gpu_allocator"]:
-            set_gpu_allocator(config["training"]["gpu_allocator"])
         settings = registry.resolve(config["training"], schema=ConfigSchemaTraining)
         self.train_corpus, dev_corpus = resolve_dot_names(
             config, [settings["train_corpus"], settings["dev_corpus"]]

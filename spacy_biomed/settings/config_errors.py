@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from catalogue import RegistryError
 from thinc.api import ConfigValidationError
 
 from ..errors import BiomedError, escape, suggest
@@ -21,14 +20,6 @@ from .config_lines import (
     suggest_extra,
 )
 
-_OF_CONFIGS = (
-    ConfigValidationError,
-    ConfigParserError,
-    RegistryError,
-    ValueError,
-    ImportError,
-    OSError,
-)
 # What messages of spaCy and thinc begin with, the setting that is wrong, and how.
 _MESSAGES = (
     (r"^\[E048\]", "nlp.lang", "spaCy knows no such language; give its code, such as en or es"),
@@ -59,7 +50,7 @@ def explaining_config_errors(path: Path) -> Iterator[None]:
         if line is None or str(error).startswith(f"{path}:"):
             raise
         raise BiomedError(f"{path}:{line}: {error}") from error
-    except _OF_CONFIGS as error:
+    except (ConfigParserError, ValueError, ImportError, OSError) as error:
         explained = explain_config_error(path, text, error)
         if explained is None:
             raise

@@ -7,7 +7,7 @@ from configparser import Error as ConfigParserError
 from pathlib import Path
 from typing import Any, TypeVar
 
-from confection import Config, ConfigValidationError
+from confection import Config
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
 from ..errors import BiomedError, quote, suggest
@@ -80,7 +80,7 @@ def read_sections(
             variable = _variable_of(text, setting)
             problem += f"; give --{variable}" if variable else "; add it"
         raise BiomedError(f"{_describe_place(path, text, setting)}{problem}") from error
-    except (ConfigValidationError, ConfigParserError, ValueError) as error:
+    except (ConfigParserError, ValueError) as error:
         line, problem = explain_syntax(text, error)
         raise BiomedError(f"{begin_message(path, line)}{problem}") from error
     sections._path, sections._text = path, text

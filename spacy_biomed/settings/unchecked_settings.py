@@ -56,32 +56,21 @@ _NOT_FINITE = ("inf", "infinity", "nan")
 
 def check_settings(config: Config, path: Path) -> None:
     """Check that a config has no setting or section which would have no effect."""
-    if (name := find_dropped(config, config)) is not None:
-        section, _, setting = name.rpartition(".")
-        advice = suggest(setting, DEFAULT_CONFIG[section], 1) or "remove it"
-        raise _error(path, name, f"no such setting; {advice}")
-    for name, meant in _list_misspelt(config):
-        raise _error(path, name, f"has no effect; did you mean {meant}?")
-    names = config.get("nlp", {}).get("pipeline") or []
-    for setting in ("frozen_components", "annotating_components"):
-        for name in config.get("training", {}).get(setting) or []:
-            if name not in names:
-                problem = f"'{name}' is not in the pipeline of [nlp]"
-                problem = add_hint(problem, suggest(name, names, 1))
-                raise _error(path, f"training.{setting}", problem)
+    for name, problem in _list_problems(config):
+        line = locate(path.read_text(encoding="utf8"), name)
+        raise BiomedError(f"{path}:{line}: {name}: {problem}")
 
 
-def _error(path: Path, name: str, problem: str) -> BiomedError:
-    line = locate(path.read_text(encoding="utf8"), name)
-    return BiomedError(f"{path}:{line}: {name}: {problem}")
+def _list_problems(config: Config) -> Iterator[tuple[str, str]]:
+    """Yield the settings and sections that would have no effect, each with a message.
 
-
-def _list_misspelt(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield what has no effect and is named almost like something that has.
-
-    Variables and components may be there without an effect. A name that resembles no other may have
-    been left when the settings that used it were changed.
+    Variables and components may be there without an effect, unless they are named almost like
+    others. They may have been left when the settings that used them were changed.
     """
+    if (dropped := find_dropped(config, config)) is not None:
+        section, _, setting = dropped.rpartition(".")
+        advice = suggest(setting, DEFAULT_CONFIG[section], 1) or "remove it"
+        yield dropped, f"no such setting; {advice}"
     known = {*SECTIONS, *DEFAULT_CONFIG, "vars"}
     pipeline = config.get("nlp", {}).get("pipeline") or []
     groups = {"": ([*config], known), "components": ([*config.get("components", {})], pipeline)}
@@ -93,7 +82,13 @@ def _list_misspelt(config: Config) -> Iterator[tuple[str, str]]:
     for section, (names, effective) in groups.items():
         for name in set(names).difference(effective):
             if meant := get_close_matches(name, effective, 1, _ALMOST):
-                yield f"{section}.{name}".removeprefix("."), meant[0]
+                place = f"{section}.{name}".removeprefix(".")
+                yield place, f"has no effect; did you mean {meant[0]}?"
+    for setting in ("frozen_components", "annotating_components"):
+        for name in config.get("training", {}).get(setting) or []:
+            if name not in pipeline:
+                problem = f"'{name}' is not in the pipeline of [nlp]"
+                yield f"training.{setting}", add_hint(problem, suggest(name, pipeline, 1))
 
 
 def find_dropped(settings: Mapping[str, Any], config: Config) -> str | None:

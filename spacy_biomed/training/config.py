@@ -245,27 +245,24 @@ def _leave_out_idle(config: Config, description: Mapping[str, Any]) -> None:
     """Leave out a template's components without rules for the language, or without their label."""
     for name, settings in list(config["components"].items()):
         kind = find_described(settings.get("factory", name))
-        if kind is not None and not (
-            (not kind.languages or description["language"] in kind.languages)
-            and (not kind.needed_label or kind.needed_label in description.get("labels", ()))
-        ):
+        if kind is None:
+            continue
+        has_rules = not kind.languages or description["language"] in kind.languages
+        has_label = not kind.needed_label or kind.needed_label in description.get("labels", ())
+        if not (has_rules and has_label):
             del config["components"][name]
-            for names in (
-                config["nlp"]["pipeline"],
-                config["training"].get("annotating_components", []),
-            ):
-                names[:] = [one for one in names if one != name]
+            annotating = config["training"].get("annotating_components", [])
+            for names in (config["nlp"]["pipeline"], annotating):
+                if name in names:
+                    names.remove(name)
 
 
 def has_no_head(config: Config) -> bool:
     """Whether a template has an encoder, and rules at most, to which heads are to be added."""
     first, *others = config["nlp"].get("pipeline") or [""]
-    kinds = [
-        find_described(config["components"].get(one, {}).get("factory", one)) for one in others
-    ]
-    return first == ENCODER and not any(
-        one is None or issubclass(one, EncoderHead) for one in kinds
-    )
+    factories = [config["components"].get(one, {}).get("factory", one) for one in others]
+    kinds = [find_described(factory) for factory in factories]
+    return first == ENCODER and all(kind and not issubclass(kind, EncoderHead) for kind in kinds)
 
 
 def add_head(
@@ -321,14 +318,14 @@ def find_template_task(path: Path) -> str | None:
     A variant of a template is named after it, as `ner_linear` after `ner`; a recipe of a paper has
     its name at the end, as `papers/lewis_ner`.
     """
-    if path.parent == TEMPLATES:
-        name = path.stem.partition("_")[0]
-    elif path.parent == TEMPLATES / "papers":
-        name = path.stem.rpartition("_")[2]
-    else:
-        return None
-    heads = list_learners().items()
-    return next((task for task, head in heads if head.config_templates.get(task) == name), None)
+    names = {
+        TEMPLATES: path.stem.partition("_")[0],
+        TEMPLATES / "papers": path.stem.rpartition("_")[2],
+    }
+    for task, head in list_learners().items():
+        if path.parent in names and head.config_templates.get(task) == names[path.parent]:
+            return task
+    return None
 
 
 def read_template(template: Path | str) -> Config:
@@ -363,7 +360,7 @@ def read_config(
     config = Config(section_order=CONFIG_SECTION_ORDER)
     try:
         return config.from_str(text, overrides=dict(overrides or {}), interpolate=interpolate)
-    except (ConfigValidationError, ConfigParserError, ValueError) as error:
+    except (ConfigParserError, ValueError) as error:
         explained = explain_config_error(path, text, error)
         raise BiomedError(
             explained or f"{path}: not a config ({escape(' '.join(str(error).split()))})"

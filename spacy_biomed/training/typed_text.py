@@ -113,17 +113,9 @@ def wrap_lines(text: str, width: int) -> str:
 
     A longer word is a line of its own.
     """
-    lines = []
-    for line in text.split("\n"):
-        while len(line) > width:
-            cut = line.rfind(" ", 1, width + 1)
-            cut = line.find(" ", width) if cut < 0 else cut
-            if cut < 0:
-                break
-            lines.append(line[:cut])
-            line = line[cut + 1 :]
-        lines.append(line)
-    return "\n".join(lines)
+    # After a space or at the start of a line that goes on for more than `width` characters: as many
+    # words as fit, or a longer one, and the space after them.
+    return re.sub(rf"(?<![^ \n])(?=.{{{width + 1}}})(.{{1,{width}}}|.+?) ", r"\1\n", text)
 
 
 def _maybe_upper(word: re.Match[str]) -> str:

@@ -37,23 +37,21 @@ class Student(Section):
 
     @model_validator(mode="after")
     def _is_of_one_kind(self) -> Student:
-        given = self.model_fields_set
+        given = self.model_fields_set - {"name", "layers", "teacher_layers"}
+        allowed = {"revision"} if self.name else set()
+        if self.layers and self.width and self.heads:
+            allowed = {"width", "heads", "feed_forward"}
         if sum([self.name is not None, self.layers is not None, bool(self.teacher_layers)]) != 1:
             raise ValueError(
                 "give one of name (an existing encoder), layers (how many) and teacher_layers "
                 "(which of the teacher's)"
             )
-        if "revision" in given and self.name is None:
-            raise ValueError("revision needs the name of an encoder; add name, or remove it")
-        if self.layers is None or self.width is None:
-            for size in {"width", "heads", "feed_forward"} & given:
-                raise ValueError(
-                    f"{size} is for a student with random weights, which has layers, width and "
-                    "heads; give these, or remove it"
-                )
-        elif self.heads is None:
-            raise ValueError("a student with a width needs heads; add them")
-        elif self.width % self.heads:
+        if given - allowed:
+            raise ValueError(
+                f"{min(given - allowed)} does not belong to this student: one with a name may have "
+                "a revision, and one with random weights has layers, width and heads"
+            )
+        if self.width and self.heads and self.width % self.heads:
             raise ValueError(f"width {self.width} is not a multiple of {self.heads} heads")
         return self
 

@@ -100,7 +100,7 @@ def prepare_vocabulary(
     place = recipe.output.work / "vocabulary" / name
     if not place.is_dir():
         with (
-            run_folders.counting("Learning the vocabulary", "documents read", console) as progress,
+            run_folders.counting("Documents read for the vocabulary", console) as progress,
             replacing_directory(place, recipe.made_by) as partial,
         ):
             documents = Documents(paths, recipe.text.field, progress)

@@ -49,13 +49,9 @@ def _find_kind(section: object) -> str:
 
 
 class Text(Section):
-    """[text]: the training and validation text.
+    """[text]: files or folders of training text, and of validation text.
 
-    Attributes:
-        paths: files or folders, as `text_sources.read_documents` reads them.
-        field: field or column with the text, for files with several fields.
-        validation: files or folders for the validation loss, or the number of random documents of
-            the training text to set aside for it.
+    `validation` may also be the number of random documents of the training text to set aside.
     """
 
     paths: Paths
@@ -69,9 +65,7 @@ class Text(Section):
 class Existing(Section):
     """[encoder], [vocabulary] or [teacher]: an existing encoder, or its vocabulary.
 
-    Attributes:
-        name: directory, catalogue name or hub id.
-        revision: commit, branch or tag on the hub; by default the one the catalogue pins.
+    It has the name and the revision of `encoders.loading.load_pretrained`.
     """
 
     name: str
@@ -96,13 +90,8 @@ class LearnedVocabulary(Section):
 class FreshEncoder(Section):
     """[encoder]: an encoder trained from scratch.
 
-    Attributes:
-        layers, width, heads, feed_forward: number of transformer layers, size of the hidden states,
-            number of attention heads, and inner size of the feed-forward layers.
-        positions: longest sequence, in word pieces, special tokens included.
-        dropout: of hidden states and attention.
-        start: initial weights: "random", as in BERT, or "text", from statistics of the text; see
-            `text_start.py`.
+    `feed_forward` is the inner size of the feed-forward layers, and `positions` the longest
+    sequence, special tokens included. A `start` from the text is that of `text_start.py`.
     """
 
     type: Literal["bert", "roberta"]
@@ -134,10 +123,7 @@ EncoderSection = Annotated[
 class Packing(Section):
     """[packing]: how to make sequences from documents; see `packed_sequences.py`.
 
-    Attributes:
-        length: word pieces of the longest sequence, special tokens included.
-        across_documents: whether a sequence continues with the next document after a separator, or
-            ends with its document.
+    `length` is that of the longest sequence in word pieces, special tokens included.
     """
 
     length: Annotated[int, Field(ge=8)]
@@ -154,21 +140,10 @@ class Masking(Section):
 class Training(Section):
     """[training]: length, learning rate, precision and other settings of the training.
 
-    Attributes:
-        batch: sequences per step, over all devices.
-        device_batch: sequences that a device computes at once; gradients are accumulated to the
-            batch. None for a size that suits the device.
-        steps, epochs: length of the training; give exactly one. An epoch is one pass over the
-            training text.
-        learning_rate: maximum learning rate; it decays linearly to 0.
-        warmup: steps in which the learning rate rises from 0; if below 1, share of all steps.
-        weight_decay, beta1, beta2, epsilon: of AdamW. Biases and normalisations do not decay.
-        gradient_clipping: maximum norm of the gradient; 0 for no limit.
-        precision: "fp32", "bf16", "fp16", or "auto": bf16 if it is faster on the device.
-        evaluate_every: steps between evaluations. A checkpoint is saved at each evaluation.
-        seed: seed of weights, masks, order of the text and dropout.
-        arguments: passed to transformers' `TrainingArguments`: fsdp, torch_compile,
-            gradient_checkpointing, dataloader_num_workers and so on.
+    `batch` counts the sequences of a step, over all devices, and `device_batch` those that a device
+    computes at once; gradients are accumulated. The learning rate rises during `warmup` (steps, or
+    a share of them if below 1) and decays linearly to 0. Biases and normalisations do not decay. A
+    checkpoint is saved at each evaluation. `arguments` are passed to transformers.
     """
 
     batch: PositiveInt
@@ -205,12 +180,7 @@ class Training(Section):
 
 
 class Output(Section):
-    """[output]: the encoder directory to write.
-
-    Attributes:
-        directory: in Hugging Face layout. The run's folder is next to it, `<directory>.training`.
-        weights: number format of the weights; "fp16" takes half the space.
-    """
+    """[output]: the encoder directory to write; the run's folder is beside it."""
 
     directory: Path
     weights: Literal["fp32", "fp16"] = "fp32"
@@ -248,8 +218,7 @@ class TrainingRecipe(ConfigFile):
     def identity(self) -> dict[str, object]:
         """The settings that must not change when a run is resumed.
 
-        Paths and settings of the computation may change. Text is identified by its content
-        (`packed_sequences.fingerprint`), not by its path.
+        Paths and settings of the computation may. Text is identified by `fingerprint`.
         """
         text = {"paths"} if isinstance(self.text.validation, int) else {"paths", "validation"}
         training = {"device_batch", "precision", "evaluate_every", "arguments"}
@@ -272,15 +241,13 @@ class PretrainingRecipe(TrainingRecipe):
 
     @model_validator(mode="after")
     def _fits_together(self) -> PretrainingRecipe:
-        if isinstance(self.encoder, Existing):
-            if self.vocabulary is not None:
-                raise ValueError(
-                    "an existing encoder has a vocabulary; remove the section [vocabulary], or "
-                    "give [encoder] a type and a shape instead of a name"
-                )
-        elif self.vocabulary is None:
-            raise ValueError("an encoder with random weights needs a [vocabulary]; add the section")
-        elif self.packing.length > self.encoder.positions:
+        is_new = isinstance(self.encoder, FreshEncoder)
+        if is_new == (self.vocabulary is None):
+            raise ValueError(
+                "the section [vocabulary] is for a new encoder: add it to one with a type and a "
+                "shape, and remove it from one with a name"
+            )
+        if isinstance(self.encoder, FreshEncoder) and self.packing.length > self.encoder.positions:
             raise ValueError(
                 f"packing.length = {self.packing.length} is more than encoder.positions = "
                 f"{self.encoder.positions}; change one of them"

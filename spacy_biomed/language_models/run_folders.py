@@ -19,15 +19,7 @@ from accelerate import PartialState
 from confection import Config
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 from spacy.util import dict_to_dot
 from transformers import AutoModelForMaskedLM, PretrainedConfig, TrainerCallback, TrainerState
 
@@ -141,7 +133,7 @@ def claim_text(
     identity = {**recipe.identity(), "text_and_vocabulary": fingerprint(recipe, tokenizer)}
     if state.is_main_process:
         _check_run(work, identity)
-    with counting("Tokenizing", "documents", console) as progress:
+    with counting("Documents tokenized", console) as progress:
         texts = prepare_text(recipe, tokenizer, work / TEXT, progress)
     if state.is_main_process:
         replace_text(work / RUN, json.dumps(identity, indent=2))
@@ -275,15 +267,7 @@ class RunLog(TrainerCallback):
         self.path = path
         self.batches = batches
         self.console = console
-        self.progress = _make_bar(
-            console,
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[loss]}", markup=False),
-            TextColumn("{task.fields[speed]}", markup=False),
-            TimeRemainingColumn(),
-            speed_estimate_period=_ESTIMATE_SECONDS,
-        )
+        self.progress = _make_bar(console, *Progress.get_default_columns())
         self.pieces = 0
         self.seconds = 0.0
         self._loss: float | None = None
@@ -298,7 +282,7 @@ class RunLog(TrainerCallback):
         self._interval = 0.0
         self._interval_pieces = 0
         self._task = self.progress.add_task(
-            "", total=state.max_steps, completed=state.global_step, loss="", speed=""
+            "Training", total=state.max_steps, completed=state.global_step
         )
         self.progress.start()
 
@@ -309,8 +293,9 @@ class RunLog(TrainerCallback):
         self._interval_pieces += pieces
         self.pieces += pieces
         self._mark = now
-        speed = f"{self._speed():,.0f} pieces/s"
-        self.progress.update(self._task, completed=state.global_step, speed=speed)
+        loss = "" if self._loss is None else f"loss {self._loss:.3f}, "
+        shown = f"{loss}{self._speed():,.0f} pieces/s"
+        self.progress.update(self._task, completed=state.global_step, description=shown)
 
     def on_log(self, args: object, state: TrainerState, *_: object, **event: Any) -> None:
         logs: dict[str, float] = event["logs"]
@@ -322,7 +307,6 @@ class RunLog(TrainerCallback):
             row["terms"] = terms
         self._write(state, **row)
         self._interval, self._interval_pieces = 0.0, 0
-        self.progress.update(self._task, loss=f"loss {self._loss:.3f}")
 
     def on_evaluate(self, args: object, state: TrainerState, *_: object, **event: Any) -> None:
         metrics: dict[str, Any] = event["metrics"]
@@ -365,19 +349,18 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def counting(what: str, unit: str, console: Console | None) -> Iterator[Callable[[int], None]]:
+def counting(what: str, console: Console | None) -> Iterator[Callable[[int], None]]:
     """Show a count during a task of unknown length, in a terminal; yield a function that adds."""
     with _make_bar(
         console,
-        TextColumn("{task.description}", markup=False),
-        TextColumn("{task.completed:,.0f} {task.fields[unit]}", markup=False),
+        TextColumn("{task.description} {task.completed:,.0f}", markup=False),
         TimeElapsedColumn(),
     ) as progress:
-        task = progress.add_task(what, total=None, unit=unit)
+        task = progress.add_task(f"{what}:", total=None)
         yield lambda count: progress.advance(task, count)
 
 
-def _make_bar(console: Console | None, *columns: ProgressColumn, **settings: Any) -> Progress:
+def _make_bar(console: Console | None, *columns: ProgressColumn) -> Progress:
     """A bar that is shown only on a terminal."""
     is_shown = console is not None and console.is_terminal
     return Progress(
@@ -385,5 +368,5 @@ def _make_bar(console: Console | None, *columns: ProgressColumn, **settings: Any
         console=console if is_shown else Console(quiet=True),
         transient=True,
         disable=not is_shown,
-        **settings,
+        speed_estimate_period=_ESTIMATE_SECONDS,
     )

@@ -312,17 +312,15 @@ def keep_in_bf16(model: PreTrainedModel) -> None:
 
 
 def training_arguments(recipe: TrainingRecipe, steps: int) -> TrainingArguments:
-    """Convert a recipe's [training] to arguments of `Trainer`."""
-    check_arguments(recipe)
-    given = recipe.training.arguments
-    fixed = _fixed_arguments(recipe, steps)
-    defaults = {
+    """Convert a recipe's [training], which has been checked, to arguments of `Trainer`."""
+    settings = {
         "optim": "adamw_torch_fused",
         "report_to": "none",
         "logging_steps": max(recipe.training.evaluate_every // 10, 1),
         "use_cpu": not torch.cuda.is_available(),
+        **_fixed_arguments(recipe, steps),
+        **recipe.training.arguments,
     }
-    settings = {**defaults, **given}
     # A GPU must not wait for batches; on a CPU making them takes a hundredth of a step.
     settings.setdefault("dataloader_num_workers", 0 if settings["use_cpu"] else 4)
     device = torch.device("cpu" if settings["use_cpu"] else "cuda")
@@ -330,9 +328,7 @@ def training_arguments(recipe: TrainingRecipe, steps: int) -> TrainingArguments:
     try:
         # transformers sets the variable too.
         with setting_variable(ACCELERATE, "no" if precision == "fp32" else precision):
-            args = TrainingArguments(
-                **fixed, **settings, bf16=precision == "bf16", fp16=precision == "fp16"
-            )
+            args = TrainingArguments(**settings, bf16=precision == "bf16", fp16=precision == "fp16")
     except (ValueError, TypeError) as error:
         reason = " ".join(str(error).split())
         raise recipe.error("training.arguments", f"transformers refuses them: {reason}") from error
@@ -343,14 +339,15 @@ def training_arguments(recipe: TrainingRecipe, steps: int) -> TrainingArguments:
 
 def check_arguments(recipe: TrainingRecipe) -> None:
     """Refuse settings in [training.arguments] that are unknown, or that others determine."""
-    known = {field.name for field in fields(TrainingArguments) if field.init}
+    fixed = {*_fixed_arguments(recipe, steps=1), "bf16", "fp16"}
+    known = {field.name for field in fields(TrainingArguments) if field.init} - fixed
     for name in recipe.training.arguments:
-        where = f"training.arguments.{name}"
-        if name in _fixed_arguments(recipe, steps=1) or name in ("bf16", "fp16"):
-            raise recipe.error(where, "follows from the other settings of the recipe; remove it")
         if name not in known:
+            problem = (
+                "follows from other settings" if name in fixed else "no argument of transformers"
+            )
             advice = advise_on_name(name, known)
-            raise recipe.error(where, f"no such field of transformers' TrainingArguments; {advice}")
+            raise recipe.error(f"training.arguments.{name}", f"{problem}; {advice}")
 
 
 def _fixed_arguments(recipe: TrainingRecipe, steps: int) -> dict[str, object]:
@@ -386,19 +383,13 @@ def choose_device_batch(recipe: TrainingRecipe, device: torch.device, processes:
     """The `device_batch`, or a number that suits the device and divides a process's sequences."""
     settings = recipe.training
     share, rest = divmod(settings.batch, processes)
-    if rest:
+    if rest or share % (settings.device_batch or 1):
         raise recipe.error(
-            "training.batch",
-            f"{settings.batch} sequences cannot be spread evenly over {processes} "
-            "processes; make it a multiple",
+            "training.device_batch" if settings.device_batch else "training.batch",
+            f"{settings.batch} sequences of a step cannot be spread evenly over processes "
+            f"({processes}) and device batches; make training.batch a multiple of both",
         )
-    if settings.device_batch is not None:
-        if share % settings.device_batch:
-            raise recipe.error(
-                "training.device_batch",
-                f"{settings.device_batch} does not divide the {share} sequences of a step that "
-                "each process has; change it or training.batch",
-            )
+    if settings.device_batch:
         return settings.device_batch
     pieces = _CPU_PIECES if device.type == "cpu" else _GPU_PIECES
     wanted = max(pieces // recipe.packing.length, 1)

@@ -140,12 +140,12 @@ def test_an_objective_that_does_not_fit_the_encoders_is_refused_with_its_place(r
         ('name = "tinybert"\nlayers = 2', "give one of name"),
         ("layers = 2\nteacher_layers = [1, 2]", "give one of name"),
         ("teacher_layers = []", "give one of name"),
-        ('layers = 2\nrevision = "abc"', "revision needs the name of an encoder"),
-        ("layers = 2\nwidth = 8", "a student with a width needs heads; add them"),
+        ('layers = 2\nrevision = "abc"', "revision does not belong to this student"),
+        ("layers = 2\nwidth = 8", "random weights has layers, width and heads"),
         ("layers = 2\nwidth = 8\nheads = 3", "width 8 is not a multiple of 3 heads"),
-        ("layers = 2\nheads = 2", "heads is for a student with random weights"),
-        ('name = "tinybert"\nwidth = 8\nheads = 2', "is for a student with random weights"),
-        ("teacher_layers = [1]\nfeed_forward = 8", "feed_forward is for a student with random"),
+        ("layers = 2\nheads = 2", "heads does not belong to this student"),
+        ('name = "tinybert"\nwidth = 8\nheads = 2', "heads does not belong"),
+        ("teacher_layers = [1]\nfeed_forward = 8", "feed_forward does not belong"),
     ],
 )
 def test_a_student_of_no_kind_or_of_two_is_refused_with_its_place(read, body, problem):

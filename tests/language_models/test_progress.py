@@ -80,9 +80,9 @@ def test_only_a_terminal_gets_a_bar(tmp_path, is_terminal):
 def test_counting_is_shown_on_a_terminal_alone(capsys):
     shown = io.StringIO()
     for console in (None, Console(file=shown)):
-        with counting("Reading", "documents", console) as progress:
+        with counting("Documents", console) as progress:
             progress(1200)
     assert shown.getvalue() == capsys.readouterr().out == ""
-    with counting("Reading", "documents", Console(file=shown, force_terminal=True)) as progress:
+    with counting("Documents", Console(file=shown, force_terminal=True)) as progress:
         progress(1200)
-    assert "1,200 documents" in shown.getvalue()
+    assert "Documents: 1,200" in shown.getvalue()

@@ -124,10 +124,10 @@ def test_an_encoder_with_a_name_has_its_own_vocabulary(tmp_path):
     shape = {"type", "layers", "width", "heads", "feed_forward", "positions", "dropout"}
     existing = {f"encoder__{name}": None for name in shape} | {"encoder__name": "biobert"}
     told = refuse(write_recipe(tmp_path, **existing))
-    assert "remove the section [vocabulary]" in told
+    assert "[vocabulary] is for a new encoder" in told
     recipe = make_recipe(tmp_path, **existing, vocabulary=None)
     assert recipe.encoder == Existing(name="biobert")
-    assert "needs a [vocabulary]" in refuse(write_recipe(tmp_path, vocabulary=None))
+    assert "[vocabulary] is for a new encoder" in refuse(write_recipe(tmp_path, vocabulary=None))
 
 
 def test_a_vocabulary_may_be_one_that_is_there(tmp_path):

@@ -22,6 +22,7 @@ from spacy_biomed.language_models.trainer import (
     COMPLETE,
     MaskedLanguageModelTrainer,
     RowSelection,
+    check_arguments,
     choose_device_batch,
     find_checkpoints,
     keep_in_bf16,
@@ -279,8 +280,17 @@ def test_the_device_batch_divides_the_step(tmp_path, batch, wanted, length, proc
 @pytest.mark.parametrize(
     ("settings", "processes", "message"),
     [
-        ({"training__batch": 9}, 2, r"cfg:\d+: training.batch: 9 sequences cannot be spread"),
-        ({"training__device_batch": 3}, 1, r"cfg:\d+: training.device_batch: 3 does not divide"),
+        ({"training__batch": 9}, 2, r"cfg:\d+: training.device_batch: 9 sequences of a"),
+        (
+            {"training__batch": 9, "training__device_batch": None},
+            2,
+            r"cfg:\d+: training.batch: 9 sequences of a step cannot be spread evenly",
+        ),
+        (
+            {"training__device_batch": 3},
+            1,
+            r"cfg:\d+: training.device_batch: 8 sequences of a step",
+        ),
     ],
 )
 def test_a_batch_that_cannot_be_dealt_out_is_refused(tmp_path, settings, processes, message):
@@ -314,15 +324,16 @@ def test_the_number_format_is_that_of_the_recipe_and_the_environment_stays(
 @pytest.mark.parametrize(
     ("argument", "value", "message"),
     [
-        ("gradient_chekpointing", True, "no such field.*did you mean gradient_checkpointing"),
-        ("learning_rate", 1.0, "follows from the other settings"),
-        ("bf16", True, "follows from the other settings"),
+        ("gradient_chekpointing", True, "no argument.*did you mean gradient_checkpointing"),
+        ("learning_rate", 1.0, "follows from other settings"),
+        ("bf16", True, "follows from other settings"),
         ("optim", "adamm", "transformers refuses them"),
     ],
 )
 def test_arguments_that_are_wrong_are_refused_with_their_line(tmp_path, argument, value, message):
     recipe = make_recipe(tmp_path, **{f"training__arguments__{argument}": value})
     with pytest.raises(BiomedError, match=rf"recipe.cfg:\d+: training.arguments.*{message}"):
+        check_arguments(recipe)
         training_arguments(recipe, steps=6)
 
 

@@ -49,10 +49,7 @@ class Masking:
     """Masking as in Devlin et al. 2019, "BERT".
 
     The mask token replaces 80% of the chosen pieces, and a random piece 10%; the other 10% stay.
-
-    Attributes:
-        whole_words: choose whole words with all their pieces, instead of pieces.
-        seed: seed of the masks, together with the places of sequences.
+    With `whole_words`, words are chosen with all their pieces.
     """
 
     def __init__(
@@ -145,14 +142,9 @@ class Masking:
 class TrainingBatches(Dataset):
     """The micro-batches of one process: item i is its i-th micro-batch since the first step.
 
-    The sequences of a step are sorted by length and then distributed, a micro-batch to each process
-    in turn. So there is little padding and processes have equal work. The result of a step does not
-    depend on the distribution.
-
-    Attributes:
-        text: sequences; each occurs once in an epoch, in a different order in each epoch.
-        batch, device_batch: sequences per step, and per micro-batch.
-        rank, processes: index of this process, and number of processes.
+    The sequences of a step, a batch, are sorted by length and then distributed, a micro-batch to
+    each process in turn. So there is little padding and processes have equal work. Each epoch has
+    all sequences in another order.
     """
 
     text: PackedText

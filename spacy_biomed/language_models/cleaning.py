@@ -77,11 +77,8 @@ class CleaningSettings:
 class Account:
     """Counts of the input, the output, and what was removed. Words are separated by white space.
 
-    Attributes:
-        documents_in, documents_out, sentences_in, sentences_out, words_in, words_out: counts before
-            and after cleaning.
-        removed_documents, removed_sentences: by reason; see `DOCUMENT_REASONS`, `SENTENCE_REASONS`.
-            Sentences of a duplicate document count as `in_duplicate_document`.
+    Reasons are `DOCUMENT_REASONS` and `SENTENCE_REASONS`. Sentences of a duplicate document count
+    as `in_duplicate_document`.
     """
 
     documents_in: int = 0

@@ -76,10 +76,7 @@ def prepare_student(
     *,
     on_cpu: bool = False,
 ) -> tuple[WordPieceTokenizer, PreTrainedModel]:
-    """Load or create the untrained student of a recipe, and its tokenizer.
-
-    The tokenizer that is given is the teacher's, whose vocabulary the student must have.
-    """
+    """Load or create the untrained student of a recipe, and its tokenizer."""
     section = recipe.student
     if section.name is not None:
         loaded, student, _ = load_language_model(section.name, section.revision, on_cpu=on_cpu)
@@ -155,7 +152,17 @@ def take_layers(teacher: PreTrainedModel, layers: int | Sequence[int]) -> PreTra
     Raises:
         BiomedError: if the teacher does not have these layers, or its layers cannot be identified.
     """
-    chosen = _choose(layers, teacher.config.num_hidden_layers)
+    depth = teacher.config.num_hidden_layers
+    if isinstance(layers, int):
+        if not 1 <= layers <= depth:
+            raise BiomedError(
+                f"layers = {layers}: the student takes its layers from the teacher, which has "
+                f"{depth}; give 1 to {depth}"
+            )
+        layers = map_layers(layers, depth)
+    if not layers:
+        raise BiomedError("teacher_layers = []: name at least one layer of the teacher")
+    check_layers("teacher_layers", layers, depth)
     student = copy.deepcopy(teacher)
     base = student.base_model
     stack: Any = getattr(base, "encoder", getattr(base, "transformer", None))
@@ -164,8 +171,8 @@ def take_layers(teacher: PreTrainedModel, layers: int | Sequence[int]) -> PreTra
             f"teacher of type {teacher.config.model_type}: has no layers that a student could "
             "take; give the student a shape"
         )
-    stack.layer = torch.nn.ModuleList(copy.deepcopy(stack.layer[i - 1]) for i in chosen)
-    student.config.num_hidden_layers = len(chosen)
+    stack.layer = torch.nn.ModuleList(copy.deepcopy(stack.layer[i - 1]) for i in layers)
+    student.config.num_hidden_layers = len(layers)
     return student
 
 
@@ -204,17 +211,3 @@ def create_smaller(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return type(teacher)(config)
-
-
-def _choose(layers: int | Sequence[int], depth: int) -> list[int]:
-    if isinstance(layers, int):
-        if not 1 <= layers <= depth:
-            raise BiomedError(
-                f"layers = {layers}: the student takes its layers from the teacher, which has "
-                f"{depth}; give 1 to {depth}"
-            )
-        return map_layers(layers, depth)
-    if not layers:
-        raise BiomedError("teacher_layers = []: name at least one layer of the teacher")
-    check_layers("teacher_layers", layers, depth)
-    return list(layers)

@@ -21,11 +21,7 @@ _NUMBER_FORMATS = {"no": torch.float32, "fp16": torch.float16, "bf16": torch.bfl
 
 
 class DistillationTrainer(MaskedLanguageModelTrainer):
-    """Trains a student on an objective; see `MaskedLanguageModelTrainer`.
-
-    During training the objective is a module of the student, so that its projections are trained
-    and saved in checkpoints too. The teacher computes without gradients, in the training's number
-    format.
+    """Trains a student on an objective, which is a module of the student in training.
 
     In the loss of a step, micro-batches are weighted by their number of predicted pieces, also for
     means over other positions. This is nearly exact, because masking predicts nearly the same share
@@ -124,10 +120,7 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
 
 
 class ModelView(RowSelection):
-    """Captures the outputs of a model's forward pass that an objective compares.
-
-    It captures those of a call of the model with `arguments` within the context of a selection.
-    """
+    """Captures the outputs that an objective compares, of a call with its `arguments`."""
 
     def __init__(self, model: PreTrainedModel, needs: Needs):
         self.arguments = {

@@ -51,8 +51,7 @@ class Sequence:
 
     Attributes:
         ids: (pieces,) vocabulary ids, including separators between documents.
-        word_starts: (pieces,) bool, whether the piece is the first of a word of the tokenizer's
-            pre-tokenization. If a word was cut, the next sequence starts with False.
+        word_starts: (pieces,) whether each begins a word; False first if a word was cut there.
     """
 
     ids: Ints1d
@@ -62,9 +61,7 @@ class Sequence:
 class PackedText:
     """Sequences in a directory; `text[i]` reads a sequence.
 
-    Attributes:
-        documents: number of documents with at least one word piece.
-        pieces: number of word pieces of all documents, without separators.
+    It counts the documents that have a word piece, and word pieces without separators.
     """
 
     def __init__(self, directory: Path):

@@ -146,7 +146,13 @@ def _check_run(work: Path, identity: dict[str, Any]) -> None:
     if not complete or not (work / RUN).is_file():
         shutil.rmtree(work / CHECKPOINTS, ignore_errors=True)
         return
-    changed = _differences(json.loads((work / RUN).read_text(encoding="utf8")), identity)
+    earlier = dict_to_dot(json.loads((work / RUN).read_text(encoding="utf8")))
+    now = dict_to_dot(identity)
+    changed = [
+        f"{name} was {earlier.get(name, 'not there')} and is {now.get(name, 'not there')}"
+        for name in sorted({*earlier, *now})
+        if earlier.get(name) != now.get(name)
+    ]
     if changed:
         raise BiomedError(
             f"{work}: holds a run of another recipe ({'; '.join(changed[:2])}); remove the folder "
@@ -238,16 +244,6 @@ def create_card(
 def short_name(name: str) -> str:
     """The name of an encoder in a model card: of a directory without its path."""
     return Path(name).name if Path(name).is_dir() else name
-
-
-def _differences(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Descriptions of the settings that have changed."""
-    before, after = dict_to_dot(earlier), dict_to_dot(now)
-    return [
-        f"{name} was {before.get(name, 'not there')} and is {after.get(name, 'not there')}"
-        for name in sorted({*before, *after})
-        if before.get(name) != after.get(name)
-    ]
 
 
 class RunLog(TrainerCallback):

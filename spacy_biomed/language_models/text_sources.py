@@ -60,9 +60,9 @@ def read_documents(
     - `.parquet`: a document in each row.
 
     All but the last may be compressed (`.gz`, `.xz`, `.zst`). A file such as `EMEA.en-es.es`, of a
-    parallel corpus, is text. JSON objects without the field may be patents,
-    of which medical ones are read. Notes of
-    MIMIC-III that are marked as errors, and documents of only white space, are left out.
+    parallel corpus, is text. JSON objects without the field may be patents, of which medical ones
+    are read. Notes of MIMIC-III that are marked as errors, and documents of only white space, are
+    left out.
 
     Args:
         paths: files, or folders, which are searched recursively in order of name. Files in folders
@@ -115,12 +115,8 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
             files += list_files(path, lambda name: _find_class(name) is not None, _NOTHING)
         elif not path.exists():
             raise BiomedError(f"{path}: no such file or folder; check the path")
-        elif not path.is_file():
-            raise BiomedError(f"{path}: not a regular file; name a file or a folder")
-        elif _find_class(path.name) is None:
-            raise BiomedError(
-                f"{path}: the ending of the name is unknown; rename the file to {_ENDINGS_IN_WORDS}"
-            )
+        elif not path.is_file() or _find_class(path.name) is None:
+            raise BiomedError(f"{path}: not a regular file that ends in {_ENDINGS_IN_WORDS}")
         else:
             files.append(path)
     return files
@@ -141,7 +137,7 @@ def _read_file(path: Path, text_field: str, layout: Layout) -> Iterator[str]:
     for place, value in kind(path, path.name, how).read_strictly():
         if isinstance(value, str):
             yield value
-        elif text_field not in value and is_patent(value):
+        elif text_field not in value and not value.keys().isdisjoint(_TEXTS):
             yield from map(_replace_halves, read_patent(value, place))
         elif value.get(_IS_ERROR) != "1":
             yield _replace_halves(_take_text(value, text_field, place))
@@ -171,10 +167,6 @@ def _kind_of_value(value: object) -> str:
     """The type of a value in words; the value itself may be personal data and is not quoted."""
     kinds = {bool: "true or false", int: "a number", float: "a number", list: "a list"}
     return "null" if value is None else kinds.get(type(value), "an object")
-
-
-def is_patent(row: dict[str, object]) -> bool:
-    return any(name in row for name in _TEXTS)
 
 
 def read_patent(row: dict[str, object], place: str) -> Iterator[str]:

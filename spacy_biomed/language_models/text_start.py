@@ -79,10 +79,7 @@ def start_from_text(model: PreTrainedModel, text: PackedText, *, seed: int) -> N
 
 
 def count_pairs(text: PackedText, vocabulary: int) -> csr_array:
-    """Count how often word pieces occur near each other: (vocabulary, vocabulary), symmetric.
-
-    A pair at distance d, at most four, in a sequence counts 1/d.
-    """
+    """Counts of pieces near each other, (vocabulary, vocabulary); at distance d they add 1/d."""
     from scipy.sparse import coo_array, csr_array
 
     counts = csr_array((vocabulary, vocabulary), dtype="float64")
@@ -152,12 +149,8 @@ def _look_near(model: PreTrainedModel, rotation: np.ndarray) -> None:
     longest = 2.0 * len(positions)
     waves = np.geomspace(_SHORTEST_WAVE, longest, size // 2)
     space = rotation[:, : 2 * len(waves)]
-
-    def turned(places: np.ndarray) -> np.ndarray:
-        angles = 2 * math.pi * places[:, None] / waves
-        return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
-
-    values = turned(np.arange(len(positions))) @ space.T
+    angles = 2 * math.pi * np.arange(len(positions))[:, None] / waves
+    values = np.concatenate([np.sin(angles), np.cos(angles)], axis=1) @ space.T
     values *= _POSITION_SCALE / np.sqrt((values**2).mean())
     positions.copy_(_tensor(values))
     # The position's squared norm after the normalisation of the sum of embeddings.
@@ -168,15 +161,11 @@ def _look_near(model: PreTrainedModel, rotation: np.ndarray) -> None:
         attention = layer.attention.self
         for head, offset in enumerate(offsets(heads)[: heads if number == 0 else heads // 2]):
             rows = slice(head * size, head * size + 2 * len(waves))
-            attention.query.weight[rows] = _tensor(scale * _shift(offset, waves) @ space.T)
+            angles = 2 * math.pi * offset / waves
+            sine, cosine = np.diag(np.sin(angles)), np.diag(np.cos(angles))
+            shift = np.block([[cosine, sine], [-sine, cosine]])
+            attention.query.weight[rows] = _tensor(scale * shift @ space.T)
             attention.key.weight[rows] = _tensor(scale * space.T)
-
-
-def _shift(offset: float, waves: np.ndarray) -> np.ndarray:
-    """(2 waves, 2 waves), rotates sines and cosines of a position by an offset."""
-    angles = 2 * math.pi * offset / waves
-    sine, cosine = np.diag(np.sin(angles)), np.diag(np.cos(angles))
-    return np.block([[cosine, sine], [-sine, cosine]])
 
 
 def _tensor(values: np.ndarray) -> Tensor:

@@ -90,10 +90,9 @@ class RowSelection:
 class MaskedLanguageModelTrainer(Trainer):
     """Trains a language model on a recipe's text.
 
-    A subclass can train on another objective by overriding `micro_batch_loss`. Validation stays
-    masked language modelling unless `prediction_loss` is overridden too. Learned weights of an
-    objective must be in modules added to the model, so that they are updated, distributed over
-    processes and saved in checkpoints with the model's weights.
+    A subclass trains on another objective by overriding `micro_batch_loss`, and validates on it by
+    overriding `prediction_loss`. Learned weights of an objective must be in modules of the model,
+    so that they are updated, distributed over processes and saved in checkpoints.
     """
 
     control: TrainerControl
@@ -303,8 +302,7 @@ class _RemainingItems(Sampler):
 def keep_in_bf16(model: PreTrainedModel) -> None:
     """Make autocast on a CPU keep hidden states in bf16 from the embeddings on.
 
-    Otherwise it would add and normalise them in fp32, like the embeddings, and cast them for every
-    matrix product.
+    It would add and normalise them in fp32, and cast them for every matrix product.
     """
     embeddings = getattr(model.base_model, "embeddings", None)
     if embeddings is not None:
@@ -318,8 +316,8 @@ def training_arguments(recipe: TrainingRecipe, steps: int) -> TrainingArguments:
         "report_to": "none",
         "logging_steps": max(recipe.training.evaluate_every // 10, 1),
         "use_cpu": not torch.cuda.is_available(),
-        **_fixed_arguments(recipe, steps),
         **recipe.training.arguments,
+        **_fixed_arguments(recipe, steps),
     }
     # A GPU must not wait for batches; on a CPU making them takes a hundredth of a step.
     settings.setdefault("dataloader_num_workers", 0 if settings["use_cpu"] else 4)

@@ -162,7 +162,7 @@ def test_a_missing_file_is_found_out_before_anything_is_read(tmp_path):
 @pytest.mark.parametrize("name", ["a.pdf", "a", "a.txt.bz2", "a.parquet.gz", "a.json", "txt"])
 def test_an_unknown_ending_is_refused_with_those_that_are_known(tmp_path, name):
     message = refuse(write(tmp_path / name, "one", ending="none"))
-    assert message.startswith(f"{tmp_path / name}: the ending of the name is unknown")
+    assert message.startswith(f"{tmp_path / name}: not a regular file that ends in")
     assert ".txt, .jsonl" in message
 
 

@@ -31,8 +31,7 @@ class DistilBertObjective(Objective):
     learned matrix, as in Lewis et al. 2020 (`large_to_base`).
 
     Attributes:
-        mlm_weight, soft_mlm_weight, align_weight: α1, α2, α3.
-        temperature: T of both distributions.
+        mlm_weight, soft_mlm_weight, align_weight, temperature: α1, α2, α3, T.
     """
 
     mlm_weight: NonNegativeFloat = 2.0
@@ -47,19 +46,16 @@ class DistilBertObjective(Objective):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LargeToBaseObjective(DistilBertObjective):
-    """The terms of DistilBERT with other weights, a temperature, and a projection.
+    """The terms of DistilBERT with other weights and a temperature.
 
     Source: Lewis et al. 2020, "Pretrained Language Models for Biomedical and Clinical Tasks",
     section 7.1, which follows Sanh et al. 2019.
 
         L = α_MLM L_mlm + α_KL L_softMLM + α_cos L_align
 
-    An `align_weight` of 0 gives the paper's "distill", and 1 its "distill + align".
-
-    Attributes:
-        mlm_weight, soft_mlm_weight, align_weight: α_MLM, α_KL, α_cos.
-        temperature: T of both distributions. The paper mentions it only for the teacher's, but it
-            follows Hinton et al. 2015 and Sanh et al. 2019, who smooth both.
+    An `align_weight` of 0 gives the paper's "distill", and 1 its "distill + align". The paper
+    mentions the temperature only for the teacher's distributions, but follows Hinton et al. 2015
+    and Sanh et al. 2019, who smooth both.
     """
 
     mlm_weight: NonNegativeFloat = 5.0

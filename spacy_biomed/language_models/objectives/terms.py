@@ -9,6 +9,9 @@ of these losses, use means as well. A mean is over all positions of the batch, w
 mean over no positions is 0.
 
 Half-precision outputs are compared in single precision. Logarithms are natural.
+
+Logits are (positions, vocabulary), hidden states (batch, length, width), and attention maps
+(batch, heads, length, length). `attended`, (batch, length), is false for padding.
 """
 
 from __future__ import annotations
@@ -23,10 +26,7 @@ LEAST_ATTENTION = 1e-10
 
 
 def label_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean cross-entropy of the word pieces at the masked positions (equation 1).
-
-    Logits are (masked, vocabulary), and labels (masked,).
-    """
+    """Mean cross-entropy of the word pieces, (positions,), at the masked positions (equation 1)."""
     return F.cross_entropy(_single(logits), labels, reduction="sum") / max(len(labels), 1)
 
 
@@ -34,9 +34,9 @@ def soft_target_divergence(student: Tensor, teacher: Tensor, temperature: float)
     """KL divergence of the student's distributions from the teacher's (equation 2).
 
     The equation has a minus sign before the divergence, which would drive the two apart; this must
-    be a misprint. The logits of both, (positions, vocabulary), are divided by the temperature, and
-    the divergence is multiplied by its square, so that the size of the gradients does not depend on
-    it (Hinton et al. 2015, section 2).
+    be a misprint. The logits are divided by the temperature, and the divergence is multiplied by
+    its square, so that the size of the gradients does not depend on it (Hinton et al. 2015,
+    section 2).
     """
     divergence = F.kl_div(
         F.log_softmax(_single(student) / temperature, dim=-1),
@@ -48,28 +48,19 @@ def soft_target_divergence(student: Tensor, teacher: Tensor, temperature: float)
 
 
 def soft_target_cross_entropy(student: Tensor, teacher: Tensor) -> Tensor:
-    """Cross-entropy with the teacher's distributions as labels (equation 8).
-
-    Logits are (positions, vocabulary).
-    """
+    """Cross-entropy with the teacher's distributions as labels (equation 8)."""
     targets = F.softmax(_single(teacher), dim=-1)
     return F.cross_entropy(_single(student), targets, reduction="sum") / max(len(student), 1)
 
 
 def cosine_distance(student: Tensor, teacher: Tensor, attended: Tensor) -> Tensor:
-    """Mean of 1 - cosine of the hidden states over positions (equation 3).
-
-    States are (batch, length, width), and `attended` is (batch, length).
-    """
+    """Mean of 1 - cosine of the hidden states over positions (equation 3)."""
     distance = 1 - F.cosine_similarity(_single(student), _single(teacher), dim=-1)
     return _mean(distance, attended)
 
 
 def squared_error(student: Tensor, teacher: Tensor, attended: Tensor) -> Tensor:
-    """Mean squared error over positions and width (equation 6, first term).
-
-    States are (batch, length, width), and `attended` is (batch, length).
-    """
+    """Mean squared error of hidden states over positions and width (equation 6, first term)."""
     error = (_single(student) - _single(teacher)).square().mean(dim=-1)
     return _mean(error, attended)
 
@@ -77,8 +68,7 @@ def squared_error(student: Tensor, teacher: Tensor, attended: Tensor) -> Tensor:
 def attention_squared_error(student: Tensor, teacher: Tensor, attended: Tensor) -> Tensor:
     """Mean squared error over heads and the entries of their maps (equation 6, second term).
 
-    Maps are (batch, heads, length, length), and `attended` is (batch, length). An entry counts only
-    if both its row and its column are attended.
+    An entry counts only if both its row and its column are attended.
     """
     student, teacher = _match_heads(_single(student), _single(teacher))
     error = (student - teacher).square().mean(dim=1)
@@ -89,8 +79,7 @@ def attention_divergence(student: Tensor, teacher: Tensor, attended: Tensor) -> 
     """Mean KL divergence of rows of attention maps, over heads and rows.
 
     The student's map comes first, D(student || teacher), as in equations 10 and 12. A row is a
-    distribution over the attended columns. Maps are (batch, heads, length, length), and `attended`
-    is (batch, length).
+    distribution over the attended columns.
     """
     student, teacher = _match_heads(_single(student), _single(teacher))
     ratio = student.clamp(min=LEAST_ATTENTION).log() - teacher.clamp(min=LEAST_ATTENTION).log()

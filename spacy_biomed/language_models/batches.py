@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
-from typing import TypedDict
 
 import numpy as np
 from numpy.random import Generator, Philox
@@ -26,23 +25,6 @@ TRAINING, VALIDATION = 0, 1
 
 # Shares of the predicted pieces that are replaced by the mask, and by a random piece.
 HIDDEN, RANDOM = 0.8, 0.1
-
-
-class MaskedBatch(TypedDict):
-    """Padded sequences with some of their pieces hidden.
-
-    Attributes:
-        input_ids: (sequences, length) vocabulary ids.
-        attention_mask: (sequences, length) 1 for pieces and special tokens, 0 for padding.
-        positions: (predicted,) places in the flattened batch of the pieces to predict, in ascending
-            order; at least one for each sequence that has a piece other than special tokens.
-        labels: (predicted,) the original ids of these pieces.
-    """
-
-    input_ids: Ints2d
-    attention_mask: Ints2d
-    positions: Ints1d
-    labels: Ints1d
 
 
 class Masking:
@@ -75,10 +57,17 @@ class Masking:
         self.is_special[special] = True
         self.ordinary = np.flatnonzero(~self.is_special)
 
-    def __call__(self, sequences: Many[Sequence], places: Ints1d, stream: int = 0) -> MaskedBatch:
+    def __call__(
+        self, sequences: Many[Sequence], places: Ints1d, stream: int = 0
+    ) -> dict[str, np.ndarray]:
         """Pad sequences together and hide some of their pieces.
 
         `places`, (sequences,), are those in the training; another stream gives them other masks.
+
+        Returns:
+            "input_ids" and "attention_mask" (0 for padding), (sequences, length); "positions", the
+            places in the flattened batch of the pieces to predict, ascending, and their "labels",
+            (predicted,). Each sequence with more than special tokens has one to predict.
         """
         lengths = np.array([len(sequence.ids) for sequence in sequences])
         ids, word_starts, inside = self._pad(sequences, lengths)
@@ -97,9 +86,8 @@ class Masking:
         ids.ravel()[positions] = self._replace(labels, what.ravel()[positions])
         ends = lengths + len(self.prefix) + len(self.suffix)
         mask = np.arange(ids.shape[1]) < ends[:, None]
-        return MaskedBatch(
-            input_ids=ids, attention_mask=mask.astype("int64"), positions=positions, labels=labels
-        )
+        mask = mask.astype("int64")
+        return {"input_ids": ids, "attention_mask": mask, "positions": positions, "labels": labels}
 
     def _pad(
         self, sequences: Many[Sequence], lengths: Ints1d
@@ -164,7 +152,7 @@ class TrainingBatches(Dataset):
         return self.steps * self.accumulation
 
     def __getitem__(self, item: int) -> dict[str, object]:
-        """A `MaskedBatch`, and "seed": a seed for other random numbers, such as of dropout."""
+        """A masked batch, and "seed": a seed for other random numbers, such as of dropout."""
         step, turn = divmod(item, self.accumulation)
         number = turn * self.processes + self.rank
         part = slice(number * self.device_batch, (number + 1) * self.device_batch)
@@ -216,8 +204,7 @@ class ValidationBatches(Dataset):
     def __len__(self) -> int:
         return -(-len(self.text) // self.device_batch)
 
-    def __getitem__(self, item: int) -> dict[str, object]:
-        """A `MaskedBatch`."""
+    def __getitem__(self, item: int) -> dict[str, np.ndarray]:
         indices = self.order[item * self.device_batch : (item + 1) * self.device_batch]
         chosen = [self.text[int(index)] for index in indices]
-        return dict(self.masking(chosen, indices, VALIDATION))
+        return self.masking(chosen, indices, VALIDATION)

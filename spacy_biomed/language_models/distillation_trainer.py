@@ -85,9 +85,17 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
 
     def _distillation_loss(self, model: torch.nn.Module, inputs: Inputs) -> tuple[Tensor, Terms]:
         needs = self.objective.needs
-        positions = _positions(needs, inputs)
+        # The places in the flattened batch at which distributions are compared.
+        positions = inputs["positions"] if needs.logits == "masked" else inputs["positions"][:0]
+        if needs.logits == "attended":
+            positions = inputs["attention_mask"].flatten().nonzero().squeeze(1)
         text = {name: inputs[name] for name in ("input_ids", "attention_mask")}
-        teacher = self._teach(text, positions if needs.teacher_logits else positions[:0])
+        taught = positions if needs.teacher_logits else positions[:0]
+        # Its weights are already in the number format; autocast would cast them again each time.
+        uncast = torch.autocast(self.args.device.type, enabled=False)
+        with torch.no_grad(), uncast, self.teacher_view(taught):
+            output = self.teacher(**text, **self.teacher_view.arguments)
+        teacher = self.teacher_view.outputs(output.logits)
         with self.student_view(positions):
             self._compared_with = teacher, text["attention_mask"].bool(), inputs["labels"]
             try:
@@ -95,13 +103,6 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
             finally:
                 self._compared_with = None
         return output["loss"], output["terms"]
-
-    def _teach(self, text: Inputs, positions: Tensor) -> Outputs:
-        # Its weights are already in the number format; autocast would cast them again each time.
-        with torch.no_grad(), torch.autocast(self.args.device.type, enabled=False):
-            with self.teacher_view(positions):
-                output = self.teacher(**text, **self.teacher_view.arguments)
-            return self.teacher_view.outputs(output.logits)
 
     def _compare(
         self, module: torch.nn.Module, args: object, output: ModelOutput
@@ -127,7 +128,6 @@ class ModelView(RowSelection):
             "output_hidden_states": needs.hidden_states == "all",
             "output_attentions": needs.attentions,
         }
-        self._only_last = needs.hidden_states == "last"
         self._kept = Outputs()
         # Registered before the selection of rows: hidden states are compared at all positions.
         model.base_model.register_forward_hook(self._keep)
@@ -144,10 +144,8 @@ class ModelView(RowSelection):
     ) -> BaseModelOutput:
         if self._positions is None:
             return output
-        if self._only_last:
-            self._kept = Outputs(hidden_states=[output.last_hidden_state])
-        else:
-            self._kept = Outputs(output.hidden_states or (), output.attentions or ())
+        states = output.hidden_states or [output.last_hidden_state]
+        self._kept = Outputs(states, output.attentions or ())
         # In mixed precision all outputs of a model would be copied to fp32.
         output.hidden_states = output.attentions = None
         return output
@@ -171,10 +169,3 @@ def show_attention(model: PreTrainedModel) -> PreTrainedModel:
     for name in names:
         setattr(shown.config, name, getattr(model.config, name))
     return shown
-
-
-def _positions(needs: Needs, inputs: Inputs) -> Tensor:
-    """Places in the flattened batch at which distributions are compared."""
-    if needs.logits == "attended":
-        return inputs["attention_mask"].flatten().nonzero().squeeze(1)
-    return inputs["positions"] if needs.logits == "masked" else inputs["positions"][:0]

@@ -19,7 +19,7 @@ from accelerate import PartialState
 from confection import Config
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from rich.console import Console
-from rich.progress import Progress, ProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, ProgressColumn, TextColumn
 from spacy.util import dict_to_dot
 from transformers import AutoModelForMaskedLM, PretrainedConfig, TrainerCallback, TrainerState
 
@@ -181,10 +181,8 @@ def train(
         return None
     shown = RunLog(log, trainer.batches, console)
     trainer.add_callback(shown)
-    try:
+    with shown.progress:
         trainer.run()
-    finally:
-        shown.progress.stop()  # also after an error, since it hides the cursor
     with without_warnings():  # of modules that an objective has added to the model
         best = trainer.best_checkpoint
         model, _ = read_weights(AutoModelForMaskedLM, best, read_config(best))
@@ -280,7 +278,6 @@ class RunLog(TrainerCallback):
         self._task = self.progress.add_task(
             "Training", total=state.max_steps, completed=state.global_step
         )
-        self.progress.start()
 
     def on_step_end(self, args: object, state: TrainerState, *_: object, **event: Any) -> None:
         now = time.perf_counter()
@@ -347,12 +344,9 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 @contextmanager
 def counting(what: str, console: Console | None) -> Iterator[Callable[[int], None]]:
     """Show a count during a task of unknown length, in a terminal; yield a function that adds."""
-    with _make_bar(
-        console,
-        TextColumn("{task.description} {task.completed:,.0f}", markup=False),
-        TimeElapsedColumn(),
-    ) as progress:
-        task = progress.add_task(f"{what}:", total=None)
+    column = TextColumn("{task.description}: {task.completed:,.0f}", markup=False)
+    with _make_bar(console, column) as progress:
+        task = progress.add_task(what, total=None)
         yield lambda count: progress.advance(task, count)
 
 

@@ -19,15 +19,15 @@ class Batches:
 def play(log, steps, first=0):
     """Call a log like transformers' loop for some steps, with an evaluation after the last."""
     state, control = TrainerState(global_step=first, max_steps=9), TrainerControl()
-    log.on_train_begin(None, state, control)
-    for step in range(first + 1, steps + 1):
-        state.global_step, state.epoch = step, step / 2
-        log.on_step_end(None, state, control)
-        log.on_log(None, state, control, logs={"loss": 1.0 / step, "learning_rate": 0.1})
-    log.on_evaluate(None, state, control, metrics={"eval_loss": 0.5, "eval_perplexity": 1.65})
-    log.on_save(None, state, control)
-    log.on_log(None, state, control, logs={"train_runtime": 3.0})
-    log.progress.stop()
+    with log.progress:
+        log.on_train_begin(None, state, control)
+        for step in range(first + 1, steps + 1):
+            state.global_step, state.epoch = step, step / 2
+            log.on_step_end(None, state, control)
+            log.on_log(None, state, control, logs={"loss": 1.0 / step, "learning_rate": 0.1})
+        log.on_evaluate(None, state, control, metrics={"eval_loss": 0.5, "eval_perplexity": 1.65})
+        log.on_save(None, state, control)
+        log.on_log(None, state, control, logs={"train_runtime": 3.0})
 
 
 def test_rows_tell_of_losses_and_evaluations(tmp_path):

@@ -221,16 +221,9 @@ class LayerObjective(Objective):
 def map_layers(student: int, teacher: int, layers: Sequence[int] | None = None) -> list[int]:
     """The map g of "On the Effectiveness of Compact Biomedical Transformers", equation 5.
 
-    The list is g(1) to g(student). Layers count from 1; 0 is the embedding layer, and g(0) = 0. By
-    default the student's layers map to every k-th layer of the teacher, the last to the last. If
-    the number of layers is not a multiple, the positions are rounded up. `layers` are others in
-    their place.
-
-    Examples:
-        >>> map_layers(6, 12)
-        [2, 4, 6, 8, 10, 12]
-        >>> map_layers(4, 6)
-        [2, 3, 5, 6]
+    The list is g(1) to g(student). Layers count from 1; 0 is the embedding layer, and g(0) = 0.
+    Without `layers` they are every k-th layer of the teacher with the last, 2, 4 and 6 for
+    `map_layers(3, 6)`; positions between layers are rounded up.
     """
     if layers is None:
         if student > teacher:

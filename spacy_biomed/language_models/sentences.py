@@ -30,9 +30,6 @@ ABBREVIATIONS = (
 # After this many characters in an open parenthesis, it is assumed to be a stray bracket.
 _MAX_PARENTHESIS = 1000
 
-# Longer than any abbreviation.
-_LONGER_THAN_ABBREVIATIONS = 30
-
 _PARAGRAPH_BREAK = re.compile(r"\n\s*\n")
 # The end of a sentence, a space, and the beginning of the next sentence.
 _BOUNDARY = re.compile(r"(?<![.!?…。])[.!?…。]+[\"'”’»)\]]*( )(?=[\"'“‘«¿¡(\[*•–-]* ?(\w))")
@@ -78,17 +75,13 @@ class SentenceSplitter:
         if match[2].islower():
             return False
         stop, end = match.start(), match.start(1)
-        last_characters = text[max(start, stop - _LONGER_THAN_ABBREVIATIONS) : stop]
-        if text[stop] == "." and self._is_abbreviated(last_characters):
+        word = text[max(start, text.rfind(" ", start, stop) + 1) : stop].lstrip(_OPENING)
+        is_abbreviation = word in self.abbreviations or (len(word) == 1 and word.isalpha())
+        if text[stop] == "." and is_abbreviation:
             return False
         if end - start > _MAX_PARENTHESIS:
             return True
         return text.count("(", start, end) <= text.count(")", start, end)
-
-    def _is_abbreviated(self, text: str) -> bool:
-        """Whether a text ends with an abbreviation or an initial, without its full stop."""
-        word = text.rpartition(" ")[2].lstrip(_OPENING)
-        return word in self.abbreviations or (len(word) == 1 and word.isalpha())
 
 
 def find_language(lang: str) -> type[BaseDefaults]:

@@ -385,7 +385,7 @@ def choose_device_batch(recipe: TrainingRecipe, device: torch.device, processes:
         raise recipe.error(
             "training.device_batch" if settings.device_batch else "training.batch",
             f"{settings.batch} sequences of a step cannot be spread evenly over processes "
-            f"({processes}) and device batches; make training.batch a multiple of both",
+            f"({processes}) in device batches of {settings.device_batch or 1}; change one of them",
         )
     if settings.device_batch:
         return settings.device_batch

@@ -4,13 +4,13 @@ import random
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import attrgetter
 from pathlib import Path
 
-from ..annotations.deidentified import Deidentified, Replacement
+from ..annotations.deidentified import Deidentified
 from ..errors import BiomedError, quote
 from ..formats.documents import Document, Mention, Offsets, read_lines
 
@@ -130,58 +130,35 @@ def _collect_mentions(documents: Sequence[Document]) -> dict[str, set[str]]:
 
 
 def _copy(document: Document, pools: dict[str, list[str]], number: int, seed: int) -> Document:
-    mentions = sorted(document.mentions or [], key=attrgetter("start"))
     generator = random.Random(f"{seed} {document.id} {number}")
-    choices = _choose_terms(document, mentions, pools, generator)
-    replaced = [
-        (mention.start, mention.end, mention.label, _match_case(term, document, mention))
-        for mention in mentions
-        if (term := choices[_form(document, mention)]) is not None
-    ]
+    # The new term of each form of a label; None if the form stays. Two forms get the same term only
+    # if the label has too few terms.
+    choices: dict[tuple[str, str], str | None] = {}
+    replaced = []
+    for mention in sorted(document.mentions or [], key=attrgetter("start")):
+        form = " ".join(mention.read(document.text).split()).casefold()
+        key = mention.label, form
+        if key not in choices:
+            is_replaced = generator.random() < REPLACEMENT_PROBABILITY
+            terms, used = pools[mention.label], set(choices.values())
+            choices[key] = _draw(terms, form, used, generator) if is_replaced else None
+        if (term := choices[key]) is not None:
+            term = _match_case(term, document, mention)
+            replaced.append((mention.start, mention.end, mention.label, term))
     edit = Deidentified(document.text, replaced)
-    # The replacement of each replaced character.
-    holders = {place: one for one in edit.replacements for place in range(one.start, one.end)}
     return replace(
         document,
         id=f"{document.id}#{number}",
         text=edit.text,
         mentions=[_move(mention, edit) for mention in document.mentions or []],
         uncertain=tuple(_move(region, edit) for region in document.uncertain),
-        tokens=_move_tokens(document.tokens, edit, holders),
-        sentences=_move_sentences(document.sentences, edit, holders),
+        tokens=_move_tokens(document.tokens, edit),
+        sentences=_move_sentences(document.sentences, edit),
     )
 
 
-def _form(document: Document, mention: Mention) -> tuple[str, str]:
-    """The key of mentions of a document that get the same term."""
-    surface = document.text[mention.start : mention.end]
-    return mention.label, " ".join(surface.split()).casefold()
-
-
-def _choose_terms(
-    document: Document,
-    mentions: list[Mention],
-    pools: dict[str, list[str]],
-    generator: random.Random,
-) -> dict[tuple[str, str], str | None]:
-    """Map each form in the document to its new term, or to None if the form stays.
-
-    Two forms get the same term only if the label has too few terms.
-    """
-    choices: dict[tuple[str, str], str | None] = {}
-    used: set[str | None] = set()
-    for mention in mentions:
-        form = label, surface = _form(document, mention)
-        if form in choices:
-            continue
-        is_replaced = generator.random() < REPLACEMENT_PROBABILITY
-        choices[form] = _draw(pools[label], surface, used, generator) if is_replaced else None
-        used.add(choices[form])
-    return choices
-
-
 def _draw(
-    terms: list[str], surface: str, used: set[str | None], generator: random.Random
+    terms: list[str], surface: str, used: Collection[str | None], generator: random.Random
 ) -> str | None:
     """Draw a term that is not the surface form and is unused, as far as there is one."""
     # Nearly every draw succeeds, so long lists need not be searched.
@@ -233,23 +210,20 @@ def _move(mention: Mention, edit: Deidentified) -> Mention:
     return replace(mention, fragments=(edit.span_to_new(mention.start, mention.end),))
 
 
-def _move_sentences(
-    sentences: list[Offsets] | None, edit: Deidentified, holders: dict[int, Replacement]
-) -> list[Offsets] | None:
+def _move_sentences(sentences: list[Offsets] | None, edit: Deidentified) -> list[Offsets] | None:
     """Map sentences to the new text; None if a boundary lies inside a replaced mention."""
-    if sentences is None or any(
-        edge in holders and holders[edge].start < edge for span in sentences for edge in span
-    ):
+    inside = {place for one in edit.replacements for place in range(one.start + 1, one.end)}
+    if sentences is None or not inside.isdisjoint(chain.from_iterable(sentences)):
         return None
     return [edit.span_to_new(*sentence) for sentence in sentences]
 
 
-def _move_tokens(
-    tokens: list[Offsets] | None, edit: Deidentified, holders: dict[int, Replacement]
-) -> list[Offsets] | None:
+def _move_tokens(tokens: list[Offsets] | None, edit: Deidentified) -> list[Offsets] | None:
     """Map tokens to the new text, with the tokens of new terms; None if a token straddles."""
     if tokens is None:
         return None
+    # The replacement of each replaced character.
+    holders = {place: one for one in edit.replacements for place in range(one.start, one.end)}
     moved, cut = [], set()
     for start, end in tokens:
         holder, *others = {holders.get(place) for place in range(start, end)}

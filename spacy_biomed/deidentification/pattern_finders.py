@@ -44,27 +44,24 @@ def _find_cells(text: str, sign: str) -> Iterator[tuple[int, int, str]]:
     for line in text.splitlines(keepends=True):
         cells = list(_split(line.rstrip("\r\n"), offset, sign))
         offset += len(line)
-        written = [text[start:end] for start, end in cells]
-        heads = list(map(_read_head, written))
-        known, filled = len(list(filter(None, heads))), len(list(filter(None, written)))
-        has_colon = any(cell.endswith(":") for cell in written)
+        heads = [_read_head(cell) for _, cell in cells]
+        known, filled = sum(map(bool, heads)), sum(bool(cell) for _, cell in cells)
+        has_colon = any(cell.endswith(":") for _, cell in cells)
         if known >= max(_FEWEST, filled / 2) and not has_colon:
             columns = heads
         elif columns and len(cells) >= _FEWEST and abs(len(cells) - len(columns)) <= 1:
-            for (start, end), pattern in zip(cells, columns, strict=False):
-                if pattern is not None and _is_value(text[start:end], pattern):
-                    yield start, end, pattern
+            for (start, cell), pattern in zip(cells, columns, strict=False):
+                if pattern is not None and _is_value(cell, pattern):
+                    yield start, start + len(cell), pattern
         else:
             columns = []
 
 
-def _split(line: str, offset: int, sign: str) -> Iterator[tuple[int, int]]:
-    """The (start, end) offsets of the cells of a line, without quotes and spaces."""
-    start = 0
+def _split(line: str, start: int, sign: str) -> Iterator[tuple[int, str]]:
+    """The offset of each cell of a line, and the cell, without quotes and spaces."""
     for cell in line.split(sign):
         inner = cell.strip(" \"'")
-        first = offset + start + cell.find(inner)
-        yield first, first + len(inner)
+        yield start + cell.find(inner), inner
         start += len(cell) + 1
 
 

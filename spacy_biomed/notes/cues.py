@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, product
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from spacy.strings import get_string_id
@@ -28,13 +29,10 @@ _SENTENCE_END = get_string_id("¶")
 
 
 class _Group(NamedTuple):
-    """What the terms of a group do.
+    """What the terms of a group do in one or both directions.
 
-    Attributes:
-        kind: "cue"; "stop" for terms that end scopes; "none" for terms that only look like cues.
-        category: one of `CATEGORIES`; None for all, in a group of stops.
-        forward, backward: the directions of the scopes that the terms begin, or end.
-        reach: the most words between a cue and what it applies to.
+    A "cue" begins scopes, with at most `reach` words between it and what it applies to; a "stop"
+    ends them, of all categories without one; "none" only looks like a cue.
     """
 
     kind: str
@@ -46,19 +44,17 @@ class _Group(NamedTuple):
 
 # A term that was found: its end (exclusive), the number of its sentence, and what it does.
 _Found = tuple[int, int, Sequence[_Group]]
+# A mention: its start, the number of its sentence, and the words from the nearest cue by category.
+_Place = tuple[int, int, dict[str, int]]
 
 
 def parse_group(name: str) -> _Group:
     """Read the name of a group.
 
-    Args:
-        name: a category, a direction ("forward", "backward", "both") and perhaps a reach in words:
-            "negated forward", "negated backward 3". Or "stop", for terms that end scopes, perhaps
-            with a category and a direction: "stop negated", "stop uncertain forward". Or "none",
-            for terms that only look like cues.
-
-    Raises:
-        BiomedError: for other names.
+    It is a category, a direction ("forward", "backward", "both") and perhaps a reach in words:
+    "negated forward", "negated backward 3". Or it is "stop", for terms that end scopes, perhaps
+    with a category and a direction: "stop negated", "stop uncertain forward". Or it is "none", for
+    terms that only look like cues.
     """
     found = _GROUP.fullmatch(name)
     if found is None or not (found["kind"] or (found["category"] and found["direction"])):
@@ -128,20 +124,13 @@ class CueMatcher:
         # The end is a place too: a mention of white space alone may be there, in no sentence.
         sentences = [*sentences, -1]
         forward, backward = self._match(words, sentences, mentions)
-        distances: list[dict[str, int]] = [{} for _ in mentions]
-        if forward:
-            starts = [(start, sentences[start]) for start, _ in mentions]
-            _sweep(forward, starts, distances)
-        if backward:
-            # Backward is forward in the text as read from its end.
-            ends = [(-end, sentences[end - 1]) for _, end in mentions]
-            order = sorted(range(len(ends)), key=[end for end, _ in ends].__getitem__)
-            _sweep(
-                backward[::-1],
-                [ends[place] for place in order],
-                [distances[place] for place in order],
-            )
-        return [_settle(one) for one in distances]
+        starts: list[_Place] = [(start, sentences[start], {}) for start, _ in mentions]
+        _sweep(forward, starts)
+        # Backward is forward in the text as read from its end.
+        pairs = zip(mentions, starts, strict=True)
+        ends = [(-end, sentences[end - 1], found) for (_, end), (_, _, found) in pairs]
+        _sweep(backward[::-1], sorted(ends, key=itemgetter(0)))
+        return [_settle(found) for _, _, found in starts]
 
     def _match(
         self, words: Sequence[int], sentences: Sequence[int], mentions: Sequence[tuple[int, int]]
@@ -234,20 +223,12 @@ def _settle(distances: Mapping[str, int]) -> set[str]:
     return categories
 
 
-def _sweep(
-    terms: Sequence[_Found],
-    mentions: Sequence[tuple[int, int]],
-    distances: Sequence[dict[str, int]],
-) -> None:
-    """Add the categories of cues before mentions, both in the order of the text.
-
-    A mention is its start and the number of its sentence. Its distances are the words from the
-    nearest cue of each category.
-    """
+def _sweep(terms: Sequence[_Found], mentions: Sequence[_Place]) -> None:
+    """Add the categories of cues before mentions, both in the order of the text."""
     # For each category in the sentence: the end of the nearest cue, the last word that cues reach.
     scopes: dict[str, tuple[int, int]] = {}
     current = waiting = 0
-    for (start, sentence), nearest in zip(mentions, distances, strict=True):
+    for start, sentence, nearest in mentions:
         if sentence != current:
             scopes.clear()
             current = sentence

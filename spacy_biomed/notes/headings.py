@@ -117,11 +117,7 @@ def _find_section(found: re.Match[str], table: Mapping[str, str]) -> str | None:
         return None
     if _LINE_REST.match(found.string, found.end()) and (end == ":" or name.isupper()):
         return OTHER
-    is_marked = name.isupper() and len(words) > 1
-    is_marked = is_marked or (name[0].isupper() and _follows_empty_line(found))
-    return OTHER if end == ":" and is_marked else None
-
-
-def _follows_empty_line(found: re.Match[str]) -> bool:
     place = found.start()
-    return _EMPTY_LINE.search(found.string, max(place - 80, 0), place) is not None
+    is_after_empty_line = _EMPTY_LINE.search(found.string, max(place - 80, 0), place)
+    is_marked = (name.isupper() and len(words) > 1) or (name[0].isupper() and is_after_empty_line)
+    return OTHER if end == ":" and is_marked else None

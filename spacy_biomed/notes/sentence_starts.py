@@ -1,8 +1,10 @@
 """Where the sentences of a note start."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from .term_files import read_groups
 
@@ -54,18 +56,35 @@ def find_sentence_starts(text: str, language: str) -> list[int]:
     Returns:
         offsets in characters, in order, each of a character that is not white space.
     """
-    groups = read_groups(language, "abbreviations")
-    always, small = frozenset(groups["always"]), frozenset(groups["before a small letter"])
-    open_words = frozenset(groups["open"])
+    words = _read_abbreviations(language)
     starts: list[int] = []
     for paragraph in _paragraphs(text):
         start = paragraph[0][0]
-        wrapped = _find_wrapped(text, paragraph, always, open_words)
+        wrapped = _find_wrapped([text[start:end].rstrip() for start, end in paragraph], words)
         for (_, end), goes_on in zip(paragraph, wrapped, strict=True):
             if not goes_on:
-                starts += _split(text, start, end, always, small)
+                starts += _split(text, start, end, words)
                 start = end + 1  # a line feed may be left, which is white space
     return starts
+
+
+class _Abbreviations(NamedTuple):
+    """Words, without their points, after which no sentence ends.
+
+    It never does after some, not before a small letter after others, and not with a line after
+    those that are open.
+    """
+
+    always: frozenset[str]
+    small: frozenset[str]
+    open: frozenset[str]
+
+
+@cache
+def _read_abbreviations(language: str) -> _Abbreviations:
+    groups = read_groups(language, "abbreviations")
+    names = ("always", "before a small letter", "open")
+    return _Abbreviations(*(frozenset(groups[name]) for name in names))
 
 
 def _paragraphs(text: str) -> Iterator[list[tuple[int, int]]]:
@@ -85,54 +104,33 @@ def _paragraphs(text: str) -> Iterator[list[tuple[int, int]]]:
         yield paragraph
 
 
-def _find_wrapped(
-    text: str,
-    paragraph: list[tuple[int, int]],
-    always: Collection[str],
-    open_words: Collection[str],
-) -> list[bool]:
+def _find_wrapped(lines: list[str], words: _Abbreviations) -> list[bool]:
     """Whether each line of a paragraph goes on in the next."""
-    if len(paragraph) == 1:
-        return [False]
-    lines = [text[start:end].rstrip() for start, end in paragraph]
     width = max(map(len, lines))
-    full = [False] * (len(lines) - 1)
-    if _NARROWEST <= width <= _WIDEST and len(full) >= _LEAST_FULL_LINES:
-        full = [
-            len(line) + 1 + len(following.split(None, 1)[0]) > width
-            for line, following in pairwise(lines)
-        ]
-        if sum(full) < max(_LEAST_FULL_LINES, 2 / 3 * len(full)):
-            full = [False] * len(full)
-    wrapped = [
-        _goes_on(line, following, always, open_words, is_full)
-        for (line, following), is_full in zip(pairwise(lines), full, strict=True)
+    full = [
+        len(line) + 1 + len(following.split(None, 1)[0]) > width
+        for line, following in pairwise(lines)
     ]
-    return [*wrapped, False]
+    is_wrapped = _NARROWEST <= width <= _WIDEST
+    if not is_wrapped or sum(full) < max(_LEAST_FULL_LINES, 2 / 3 * len(full)):
+        full = [False] * len(full)
+    pairs = zip(pairwise(lines), full, strict=True)
+    return [*(_goes_on(*pair, words, is_full) for pair, is_full in pairs), False]
 
 
-def _goes_on(
-    line: str, following: str, always: Collection[str], open_words: Collection[str], is_full: bool
-) -> bool:
+def _goes_on(line: str, following: str, words: _Abbreviations, is_full: bool) -> bool:
     """Whether a line goes on in the following one; see `find_sentence_starts`."""
     last = line.rsplit(None, 1)[-1].lower()
-    if last not in open_words and not (last.endswith(".") and last[:-1] in always):
+    if last not in words.open and not (last.endswith(".") and last[:-1] in words.always):
         is_wide = len(line) >= _WIDE_LINE and following.lstrip()[0].islower()
         if not (is_full or is_wide) or _LINE_STOP.search(line):
             return False
-    return not (
-        line.isupper()
-        or following.isupper()
-        or _ROW.search(line)
-        or _ROW.search(following)
-        or _ITEM.match(following)
-        or _FIELD.match(following)
-    )
+    if _ITEM.match(following) or _FIELD.match(following):
+        return False
+    return not any(one.isupper() or _ROW.search(one) for one in (line, following))
 
 
-def _split(
-    text: str, start: int, end: int, always: Collection[str], small: Collection[str]
-) -> Iterator[int]:
+def _split(text: str, start: int, end: int, words: _Abbreviations) -> Iterator[int]:
     """The starts of the sentences of a line, or of wrapped lines."""
     found = _NO_SPACE.search(text, start, end)
     assert found is not None  # the lines are not blank
@@ -145,23 +143,21 @@ def _split(
             and text[stop.end()] not in ",;:)"
             and word is not None
             and word.start() < stop.start()  # not "? pneumonia"
-            and _ends(text, start, stop, always, small)
+            and _ends(text, start, stop, words)
         ):
             start = stop.end()
             yield start
             word = _WORD.search(text, start, end)
 
 
-def _ends(
-    text: str, start: int, stop: re.Match[str], always: Collection[str], small: Collection[str]
-) -> bool:
+def _ends(text: str, start: int, stop: re.Match[str], words: _Abbreviations) -> bool:
     """Whether a sentence ends at a stop."""
     end = stop.start()
     is_small = stop[2] is not None and stop[2].islower()
     if text[end] == ".":
         before = text[max(start, end - _LONGEST_WORD) : end].rsplit(None, 1) or [""]
         word = before[-1].lstrip("([\"'“‘«¿¡/-").lower()
-        if word in always or (word in small and is_small):
+        if word in words.always or (word in words.small and is_small):
             return False
         is_initial = len(word) == 1 and word.isalpha()
         is_number = word.isdigit() and text[start:end].strip(" (-") == word

@@ -69,12 +69,7 @@ def set_unaligned(
 
 
 def question_id(doc: Doc) -> str | None:
-    """Get the id of the question that a document asks; None if it has none.
-
-    The id is `doc.user_data["question_id"]` if that is set. Otherwise it is the document's id up to
-    its last colon: readers append a colon and the number of the context to the id of a question
-    with several contexts.
-    """
+    """The id of the question that a document asks: `doc.user_data["question_id"]`, or by its id."""
     if QUESTION_ID in doc.user_data:
         return doc.user_data[QUESTION_ID]
     id = doc.user_data.get(DOCUMENT_ID)
@@ -82,11 +77,9 @@ def question_id(doc: Doc) -> str | None:
 
 
 def split_id(document_id: str) -> str:
-    """Get the question's id from a document's id: the part before its last colon, if it has one.
+    """The question's id in a document's id: the part before its last colon, if it has one.
 
-    Examples:
-        >>> split_id("55031181e9bde69634000014:2")
-        '55031181e9bde69634000014'
+    Readers append a colon and the number of the context to the id of a question with several.
     """
     question, colon, _ = document_id.rpartition(":")
     return question if colon else document_id

@@ -89,23 +89,17 @@ def mark_arguments(
         '<< It >> inhibits [[ COX-1 ]].'
     """
     start, end = window
-    (first, first_marks), (second, second_marks) = sorted(zip((head, tail), MARKS, strict=True))
+    ordered = sorted(zip((head, tail), MARKS, strict=True))
+    (first, _), (second, _) = ordered
     if style == "tags" and second.start < first.end:
         types = {labels: tag for tag, labels in _SHARED_TAGS.items()}
         tag = types.get((first.label, second.label)) or types.get((second.label, first.label))
         tag = tag or f"{first.label}-{second.label}"
         return f"{text[start : first.start]}@{tag}${text[max(first.end, second.end) : end]}"
-    return (
-        text[start : first.start]
-        + _show(text, first, first_marks, style)
-        + text[first.end : second.start]
-        + _show(text, second, second_marks, style)
-        + text[second.end : end]
-    )
-
-
-def _show(text: str, argument: Argument, marks: tuple[str, str], style: Style) -> str:
-    if style == "tags":
-        return f"@{argument.label}$"
-    opening, closing = marks
-    return f"{opening}{text[argument.start : argument.end]}{closing}"
+    pieces = []
+    for argument, (opening, closing) in ordered:
+        marked = f"{opening}{text[argument.start : argument.end]}{closing}"
+        shown = f"@{argument.label}$" if style == "tags" else marked
+        pieces += [text[start : argument.start], shown]
+        start = argument.end
+    return "".join([*pieces, text[start:end]])

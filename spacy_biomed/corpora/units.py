@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from operator import attrgetter
 
 from ..annotations.marked_arguments import Argument, find_marked_arguments, mark_arguments
@@ -17,8 +17,6 @@ ALL = "all"
 # What is left out, as the log of changes calls it.
 BETWEEN_SENTENCES = "relations between sentences"
 SHARED_WORDS = "pairs of mentions that share words"
-
-_START = attrgetter("start")
 
 
 def cut_documents(
@@ -69,17 +67,14 @@ def _find_sentences(document: Document, language: str) -> Iterator[Offsets]:
         if document.sentences is None
         else [start for start, _ in document.sentences]
     )
-    mentions = iter(sorted((*(document.mentions or ()), *document.uncertain), key=_START))
-    mention, reach, begin = next(mentions, None), 0, 0
-    for end in (*starts[1:], len(text)):
-        while mention is not None and mention.start < end:
-            reach, mention = max(reach, mention.end), next(mentions, None)
-        if end >= reach or end == len(text):
-            sentence = text[begin:end]
-            if stripped := sentence.strip():
-                start = begin + sentence.index(stripped)
-                yield start, start + len(stripped)
-            begin = end
+    mentions = (*(document.mentions or ()), *document.uncertain)
+    inside = {place for one in mentions for place in range(one.start + 1, one.end)}
+    ends = [start for start in starts[1:] if start not in inside]
+    for begin, end in pairwise([0, *ends, len(text)]):
+        sentence = text[begin:end]
+        if stripped := sentence.strip():
+            start = begin + sentence.index(stripped)
+            yield start, start + len(stripped)
 
 
 def _copy_part(document: Document, number: int, start: int, end: int) -> Document:
@@ -131,7 +126,7 @@ def mark_pairs(
             f"{document.source}: --pairs marks the mentions of annotated relations, and "
             f"{quote(document.id)} has none; leave it out"
         )
-    mentions = sorted(document.mentions or (), key=_START)
+    mentions = sorted(document.mentions or (), key=attrgetter("start"))
     for pair in combinations(mentions, 2):
         if types is not None and frozenset(one.label for one in pair) not in types:
             continue

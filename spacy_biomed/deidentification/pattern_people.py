@@ -126,11 +126,10 @@ def _after_roles(source: TextWords) -> Iterator[tuple[int, int]]:
             if place is None:
                 break
             word = source.word(place)
-            is_name = word.shape in "tu" and len(word.form) > 2 and not _is_substance(word)
-            is_free = (
-                bool(word.known) and _form("end_of_call").match(source.text, word.end) is not None
-            )
-            if not is_name or (word.is_ordinary and not is_free):
+            if word.shape == "l" or len(word.form) < 3 or _is_substance(word):
+                break
+            is_alone = _form("end_of_call").match(source.text, word.end) is not None
+            if word.is_ordinary and not (word.known and is_alone):
                 break
             end = source.name_end(place)
             yield word.start, end

@@ -201,15 +201,13 @@ def _join(string: str, following: str) -> str:
 def _read_part(part: re.Match[str]) -> set[str]:
     """The strings that a class, an escape or a character stands for."""
     unknown = {_CLOSED}
-    if part["escaped"]:
-        if part["escaped"] == "d":
-            return {NUMBER + _CLOSED}
-        is_place = part["escaped"] in "bBAZ"
-        return {""} if is_place else unknown if part["escaped"].isalnum() else {part["escaped"]}
     if part["class"]:
         is_plain = not re.search(r"[\\^-]", part["class"])
         return set(fold(part["class"][1:-1])) if is_plain else unknown
-    if part["other"]:
-        char = part["other"]
-        return {""} if char in "^$" else unknown if char == "." else {fold(char)}
-    return unknown
+    if part[0] in (r"\b", r"\B", r"\A", r"\Z", "^", "$"):
+        return {""}
+    if part["escaped"] == "d":
+        return {NUMBER + _CLOSED}
+    if part["escaped"]:
+        return unknown if part["escaped"].isalnum() else {part["escaped"]}
+    return {fold(part["other"])} if part["other"] and part["other"] != "." else unknown

@@ -203,12 +203,12 @@ def _shorten_match(match: re.Match[str]) -> str:
 
 def _is_wrapped(line: str, following: str, width: int) -> bool:
     """Whether a line ends since it was full (`width` is the longest), or within a name."""
-    first = _FIRST_WORD.match(following)
-    if first is None or not line.strip() or _OWN_LINE.match(following):
+    first, line = _FIRST_WORD.match(following), line.rstrip()
+    if first is None or not line or _OWN_LINE.match(following):
         return False
-    if line.rstrip()[-1] in ".:;!?|" or first[1][0].islower():
-        return first[1][0].islower() and line.rstrip()[-1] not in ":;!?|"
-    if width >= _NARROWEST and len(line.rstrip()) + 1 + len(first[1]) > width:
+    if line[-1] in ".:;!?|" or first[1][0].islower():
+        return first[1][0].islower() and line[-1] not in ":;!?|"
+    if width >= _NARROWEST and len(line) + 1 + len(first[1]) > width:
         return True
     if not any(word[:1].islower() for word in line.split()):
         return False  # a list of names, one in each line

@@ -201,12 +201,16 @@ class DateShift:
         self, match: re.Match[str]
     ) -> tuple[dict[str, str], dict[str, tuple[int, int]]]:
         """The fields of a date, and their (start, end) offsets."""
-        fields = {name: value for name, value in match.groupdict().items() if value is not None}
+        given = {name: value for name, value in match.groupdict().items() if value is not None}
         order = {"first": "day", "second": "month"}
-        if "first" in fields and not self._is_day_first(fields):
-            order = {"first": "month", "second": "day"}
-        places = {order.get(name, name): match.span(name) for name in fields}
-        return {order.get(name, name): value for name, value in fields.items()}, places
+        if "first" in given:
+            first, second = int(given["first"]), int(given["second"])
+            # If one of them cannot be the month, it is the day.
+            is_open = (first > 12) == (second > 12)
+            if not (self.day_first if is_open else first > 12):
+                order = {"first": "month", "second": "day"}
+        places = {order.get(name, name): match.span(name) for name in given}
+        return {order.get(name, name): value for name, value in given.items()}, places
 
     def _move(self, match: re.Match[str]) -> str | None:
         fields, places = self._find_fields(match)
@@ -238,18 +242,12 @@ class DateShift:
             raise ValueError(day)
         return date(year, month, min(day, monthrange(year, month)[1]))
 
-    def _is_day_first(self, fields: dict[str, str]) -> bool:
-        first, second = int(fields["first"]), int(fields["second"])
-        return self.day_first if (first > 12) == (second > 12) else first > 12
-
 
 def _write_date(fields: dict[str, str], moved: date, days: int, language: str) -> dict[str, str]:
     """The fields of a date, each as it was written."""
     numbers = [fields[name] for name in ("day", "month") if name in fields]
-    is_padded = any(number.startswith("0") for number in numbers) or (
-        len(numbers) == 2 and all(len(number) == 2 for number in numbers)
-    )
-    width = 2 if is_padded else 1
+    is_padded = any(number.startswith("0") for number in numbers)
+    width = 2 if is_padded or [len(number) for number in numbers] == [2, 2] else 1
     written = {
         "day": f"{moved.day:0{width}}",
         "month": f"{moved.month:0{width}}",
@@ -276,15 +274,14 @@ def _find_name(
     name: str, tables: dict[str, tuple[str, ...]], language: str
 ) -> tuple[list[str], int]:
     """The list of names that contains a name, and its index; this language's list is preferred."""
-    form = normalize(name)
     for candidate in (language, *tables):
         for row in tables[candidate]:
-            names = row.split()
-            if form in map(normalize, names):
-                return names, list(map(normalize, names)).index(form)
+            names = normalize(row).split()
+            if normalize(name) in names:
+                return row.split(), names.index(normalize(name))
     raise ValueError(name)
 
 
 def _match_title(name: str, original: str) -> str:
-    name = match_case(name, original)
-    return name.capitalize() if original[:1].isupper() and not original.isupper() else name
+    is_title = original[:1].isupper() and not original.isupper()
+    return name.capitalize() if is_title else match_case(name, original)

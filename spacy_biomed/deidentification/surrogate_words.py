@@ -230,7 +230,8 @@ class PlaceSurrogates:
         """Choose one of the options; if there are none, a term of the list of this kind."""
         options = options or terms(self._language, kind)
         surrogate = self._key.choose(options, kind, normalize(original))
-        return surrogate if _is_abbreviation(original) else match_case(surrogate, original)
+        is_abbreviation = original.isupper() and sum(map(str.isalpha, original)) <= 4
+        return surrogate if is_abbreviation else match_case(surrogate, original)
 
 
 @cache
@@ -244,26 +245,14 @@ def _parts(text: str) -> Iterator[tuple[int, int, bool]]:
 
     Words separated only by a space, a hyphen or similar form one name.
     """
-    start: int | None = None
-    end = 0
+    parts: list[tuple[int, int, bool]] = []
     for match in _ADDRESS_PART.finditer(text):
+        start, end = match.span()
         is_word = match["code"] is None and normalize(match[0]) not in word_list("address_words")
-        if start is not None and not (
-            is_word and _WITHIN_NAME.fullmatch(text[end : match.start()])
-        ):
-            yield start, end, _is_long(text[start:end])
-            start = None
-        if not is_word:
-            yield match.start(), match.end(), False
-            continue
-        start, end = match.start() if start is None else start, match.end()
-    if start is not None:
-        yield start, end, _is_long(text[start:end])
-
-
-def _is_abbreviation(name: str) -> bool:
-    return name.isupper() and sum(map(str.isalpha, name)) <= 4
-
-
-def _is_long(name: str) -> bool:
-    return any(len(word) > 2 for word in normalized_words(name))
+        is_after_word = is_word and bool(parts) and parts[-1][2]
+        if is_after_word and _WITHIN_NAME.fullmatch(text, parts[-1][1], start):
+            start = parts.pop()[0]
+        parts.append((start, end, is_word))
+    for start, end, is_word in parts:
+        is_long = any(len(word) > 2 for word in normalized_words(text[start:end]))
+        yield start, end, is_word and is_long

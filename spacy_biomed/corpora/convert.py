@@ -210,10 +210,7 @@ def _choose_labels(
     label_map: LabelMap | None,
     labels: Collection[str],
 ) -> tuple[dict[str, list[Document]], frozenset[str]]:
-    """Rename labels of mentions, keep those that are wanted, and note them in each document.
-
-    The result is the documents, and the labels that the corpus annotates: published, or that occur.
-    """
+    """Rename labels of mentions, keep those that are wanted, and note them in each document."""
     annotated: frozenset[str] = frozenset()
     if entry is not None and entry.task in ("ner", "deidentification"):
         annotated = label_map.rename_all(entry.labels) if label_map else frozenset(entry.labels)

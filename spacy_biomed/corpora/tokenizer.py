@@ -56,10 +56,9 @@ class LinearTokenizer(Tokenizer):
 
 
 def _split_runs(text: str) -> Iterator[tuple[str, bool]]:
-    """Split a text into long runs, which are cut into pieces, and the parts between them.
+    """Split a text into long runs, cut into pieces after signs, and the parts between them.
 
-    Yields:
-        each part, and whether the space that follows it in the text belongs to its last token.
+    The second of each pair is whether the space that follows the part belongs to its last token.
     """
     place = 0
     for run in _LONG_RUN.finditer(text):
@@ -69,21 +68,14 @@ def _split_runs(text: str) -> Iterator[tuple[str, bool]]:
         if place < start:
             yield text[place:start], is_space
         start += is_space
-        for cut in _find_cuts(text, start, end):
-            yield text[start:cut], False
-            start = cut
+        while (cut := _CUT.search(text, start + _PIECE, end)) and cut.start() < end:
+            yield text[start : cut.start()], False
+            start = cut.start()
         has_space = text[end : end + 1] == " " and not text[start].isspace()
         yield text[start:end], has_space
         place = end + has_space
     if place < len(text):
         yield text[place:], False
-
-
-def _find_cuts(text: str, start: int, end: int) -> Iterator[int]:
-    """Find where to cut a run: after signs, at least `_PIECE` characters apart."""
-    while (cut := _CUT.search(text, start + _PIECE, end)) and cut.start() < end:
-        start = cut.start()
-        yield start
 
 
 def create_tokenizer() -> Callable[[Language], Tokenizer]:

@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
@@ -55,16 +56,17 @@ def refine(
     """
     refined = []
     for mention in mentions:
-        for start, end in _split_lines(plain.text, mention, kind(mention.label)):
-            if kind(mention.label) == "name":
-                if _is_all_ordinary(plain, start, end, language):
+        what = kind(mention.label)
+        for start, end in _split_lines(plain.text, mention, what):
+            if what == "name":
+                trimmed = _trim_name(plain, start, end, language)
+                if trimmed is None:
                     continue
-                first, last = start, end
-                start, end = _trim_name(plain, start, end, language)
-                for place in ((first, start), (end, last)):
+                for place in ((start, trimmed[0]), (trimmed[1], end)):
                     codes = _form("code").finditer(plain.text, *place)
                     refined += [Mention(*code.span(), mention.label) for code in codes]
-            elif kind(mention.label) == "date":
+                start, end = trimmed
+            elif what == "date":
                 is_cut = plain.text[end : end + 1] == ":"
                 time = TIME.search(plain.text, start, end + 3 * is_cut)
                 # "el 3 de mayo [12 mg]"
@@ -74,7 +76,7 @@ def refine(
             value = plain.text[start:end]
             start += len(value) - len(value.lstrip(_SIGNS))
             one = Mention(start, start + len(value.strip(_SIGNS)), mention.label)
-            if not _is_harmless(plain.text, one, kind(mention.label), language):
+            if not _is_harmless(plain.text, one, what, language):
                 refined.append(one)
     return refined
 
@@ -145,12 +147,16 @@ def _follows_title(text: str, start: int) -> bool:
     return _form("title").search(text, max(start - 8, 0), start) is not None
 
 
-def _trim_name(plain: PlainText, start: int, end: int, language: str) -> tuple[int, int]:
-    """A name without the ordinary words around it: "Vino María Pérez" and "Ana Ruiz Diabetes"."""
+def _trim_name(plain: PlainText, start: int, end: int, language: str) -> tuple[int, int] | None:
+    """A name without the ordinary words around it: "Vino María Pérez" and "Ana Ruiz Diabetes".
+
+    It is None for ordinary words alone, several or in lower case, that no title is before.
+    """
     words = list(_WORD.finditer(plain.folded, start, end))
     names = [n for n, word in enumerate(words) if not _is_only_ordinary(word[0], language)]
     if not names:
-        return start, end
+        is_plain = len(words) > 1 or plain.text[start:end].islower()
+        return None if is_plain and not _follows_title(plain.text, start) else (start, end)
     first, last = names[0], names[-1]
     following = plain.text[end : end + 2]
     goes_on = following[:1] == ":" or (
@@ -162,16 +168,6 @@ def _trim_name(plain: PlainText, start: int, end: int, language: str) -> tuple[i
     is_known = any(is_name(word[0]) for word in words[first : last + 1])
     is_field = plain.text[max(start - 2, 0) : start].rstrip()[-1:] in (":", ".")
     return (words[first].start() if is_known and not is_field else start), end
-
-
-def _is_all_ordinary(plain: PlainText, start: int, end: int, language: str) -> bool:
-    """Whether it is words of clinical texts, several or in lower case, and no title is before."""
-    words = _WORD.findall(plain.folded, start, end)
-    return (
-        (len(words) > 1 or plain.text[start:end].islower())
-        and all(_is_only_ordinary(word, language) for word in words)
-        and not _follows_title(plain.text, start)
-    )
 
 
 def _is_only_ordinary(word: str, language: str) -> bool:
@@ -194,16 +190,16 @@ def find_again(
     Ordinary words of clinical texts count only as they were written, or beside another word of a
     name.
     """
-    by_kind: dict[str, list[Mention]] = {}
+    by_kind: dict[str, list[Mention]] = defaultdict(list)
     for one in mentions:
-        by_kind.setdefault(kind(one.label), []).append(one)
-    names = by_kind.get("name", [])
-    found = [*_find_names(plain, names, language), *_find_initials(plain, names, language)]
-    found += _find_initials(plain, by_kind.get("institution", []), language)
+        by_kind[kind(one.label)].append(one)
+    found = [*_find_names(plain, by_kind["name"], language)]
+    for initialed in ("name", "institution"):
+        found += _find_initials(plain, by_kind[initialed], language)
     for number in NUMBERS:
-        found += _find_digits(plain.text, by_kind.get(number, []))
+        found += _find_digits(plain.text, by_kind[number])
     for other in ("name", "place", "institution", "email", "url", "id"):
-        found += _find_whole(plain, by_kind.get(other, []), language)
+        found += _find_whole(plain, by_kind[other], language)
     return found
 
 
@@ -387,13 +383,10 @@ def _is_of_next(text: str, match: re.Match[str], language: str) -> bool:
 def extend_to_capitals(
     text: str, mention: Mention, others: Sequence[Mention], language: str
 ) -> Mention:
-    """A mention with the capitalised words beside it that are in no other mention.
+    """A mention with the capitalised words beside it, which complete a name found in part.
 
-    They complete a name, place or institution that was found in part. Ordinary words at either end
-    belong to something else.
-
-    Args:
-        others: disjoint mentions in text order, this one among them or within one of them.
+    They are in none of the `others`, disjoint mentions in text order, among which this one or one
+    around it is. Ordinary words at either end belong to something else.
     """
     place = bisect_right(others, mention.start, key=lambda one: one.end)
     first = others[place - 1].end if place else 0
@@ -429,12 +422,9 @@ def _is_within_word(text: str, offset: int) -> bool:
 
 
 def merge_overlapping(mentions: Iterable[Mention]) -> list[Mention]:
-    """Merge mentions that share characters, from the first start to the last end.
+    """Merge mentions that share characters into disjoint ones, in text order.
 
     A merged mention has the label of the longest; if several are equally long, of the first.
-
-    Returns:
-        disjoint mentions, in text order.
     """
     merged: list[Mention] = []
     longest = 0

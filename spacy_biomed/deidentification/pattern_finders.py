@@ -127,11 +127,10 @@ def find_institutions(plain: PlainText, language: str) -> Found:
     ordinary = name_words(language).ordinary
     for start, end, pattern in apply_table("institutions", plain, language):
         value = plain.text[start:end]
-        if fold(value) in ordinary:
-            continue
         if language == "es" and " " in value:
             end = _trim(plain.text, start, end, language)
-        yield start, end, pattern
+        if fold(value) not in ordinary:
+            yield start, end, pattern
 
 
 def is_unnamed(value: str, language: str) -> bool:
@@ -157,8 +156,7 @@ def _is_joining(word: str) -> bool:
 def _trim(text: str, start: int, end: int, language: str) -> int:
     """The end of an institution without the words of what follows, as in "Hospital La Paz TAC".
 
-    Returns:
-        the start, if nothing is left that names it.
+    It is the start, if nothing is left that names it.
     """
     ordinary = name_words(language).ordinary
     value = text[start:end]

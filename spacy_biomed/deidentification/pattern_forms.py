@@ -23,8 +23,8 @@ from functools import cache
 from pathlib import Path
 
 from .plain_text import fold
-from .surrogate_dates import MONTHS, one_of
-from .term_lists import terms
+from .surrogate_dates import MONTHS, any_name
+from .term_lists import one_of, terms
 
 FOLDER = Path(__file__).parent / "patterns"
 # Characters before a match that are looked at.
@@ -70,15 +70,11 @@ def _fill(text: str, table: str, section: str, language: str) -> str:
 def _alternatives(name: str, language: str) -> str:
     """The words of a list as a regular expression, the longest first."""
     if name == "months":
-        return one_of(MONTHS)
+        return any_name(MONTHS)
     if name != "countries":
-        return _one_of(terms("", name))
-    countries = _one_of((*terms(language, "countries"), *terms(language, "regions")))
+        return one_of(terms("", name))
+    countries = one_of((*terms(language, "countries"), *terms(language, "regions")))
     return f"{countries}|{countries.upper()}"
-
-
-def _one_of(words: tuple[str, ...]) -> str:
-    return "|".join(map(re.escape, sorted(set(words), key=lambda word: (-len(word), word))))
 
 
 def fold_form(form: str) -> str:

@@ -5,14 +5,143 @@ and in segments of HL7.
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
+from typing import NamedTuple
 
 from .pattern_forms import find_form, is_eponym
 from .pattern_rules import find_matches, read_rule
-from .pattern_words import MAX_PARTICLES, MAX_WORDS, SHORTEST_JOINED, TextWords, Word
-from .term_lists import is_clinical_term, is_ordinary, word_list
+from .plain_text import PlainText
+from .term_lists import is_clinical_term, is_ordinary, name_words, word_list
 
 _form = partial(find_form, "people")
+_MAX_PARTICLES = 3
+# Longer names are lists of people.
+_MAX_WORDS = 7
+# A given name and a surname that are one word have at least this many letters.
+_SHORTEST_JOINED = 8
+
+
+class Word(NamedTuple):
+    """A word of a text: its place, its folded form, and what is known about it.
+
+    Attributes:
+        shape: "l" for lower case, "u" for capitals, "t" for a capital first, "i" for an initial.
+        known: "given", "surname" or "" for a name that is known.
+        is_ordinary: whether it is also, or only, a word of clinical texts.
+    """
+
+    start: int
+    end: int
+    form: str
+    shape: str
+    known: str
+    is_ordinary: bool
+
+    def is_clear(self) -> bool:
+        return bool(self.known) and not self.is_ordinary
+
+
+@cache
+def _all_names(language: str) -> frozenset[str]:
+    known = name_words(language)
+    return (known.given | known.surnames) - word_list("name_particles")
+
+
+class TextWords:
+    """The words of a plain text, each by its place among them, and how they make up names.
+
+    `places` are (start, end) in the text, `at` the place of the word that starts at an offset.
+    """
+
+    def __init__(self, plain: PlainText, language: str):
+        self.plain, self.language = plain, language
+        self.text, self.folded = plain.text, plain.folded
+        self.known = name_words(language)
+        self.names, self.particles = _all_names(language), word_list("name_particles")
+        self.places = [match.span() for match in _form("word").finditer(self.folded)]
+        self.at = {start: place for place, (start, _) in enumerate(self.places)}
+        self._words: dict[int, Word] = {}
+
+    def word(self, place: int) -> Word:
+        word = self._words.get(place)
+        if word is None:
+            word = self._words[place] = self._describe(*self.places[place])
+        return word
+
+    def word_at(self, offset: int) -> Word | None:
+        """The word that starts at an offset."""
+        place = self.at.get(offset)
+        return None if place is None else self.word(place)
+
+    def words(self, first: int, end: int) -> list[Word]:
+        return [self.word(place) for place in range(first, end)]
+
+    def does(self, end: int) -> bool:
+        """Whether what only a person does follows an offset: "Candela refiere"."""
+        return _form("does").match(self.folded, end) is not None
+
+    def begins_sentence(self, start: int) -> bool:
+        return _form("sentence_start").search(self.text, max(start - 2, 0), start) is not None
+
+    def _describe(self, start: int, end: int) -> Word:
+        written, form = self.text[start:end], self.folded[start:end]
+        parts = [form, *re.split("['-]", form)]
+        known = "given" if len(form) >= _SHORTEST_JOINED and self.known.is_joined_name(form) else ""
+        for part in parts:
+            if part in self.known.given:
+                known = known or "given"
+            elif part in self.known.surnames:
+                known = known or "surname"
+        if written.isupper():
+            shape = "u" if len(written) > 1 else "i"
+        else:
+            shape = "t" if written[0].isupper() else "l"
+        return Word(start, end, form, shape, known, parts[-1] in self.known.ordinary)
+
+    def joins(self, place: int) -> bool:
+        """Whether a word follows the one before it as the words of a name do."""
+        if not 0 < place < len(self.places):
+            return False
+        gap = self.text[self.places[place - 1][1] : self.places[place][0]]
+        if gap == " ":
+            return True
+        if _form("gap").fullmatch(gap) is None:
+            return False
+        if self.word(place - 1).shape == "i" or "-" in gap:
+            return True
+        first, second = self.word(place - 1), self.word(place)
+        is_other = second.is_clear() or (gap == "_" and second.shape in "tu")
+        return gap != ". " and first.is_clear() and is_other and not second.is_ordinary
+
+    def _continues(self, place: int, first: Word) -> bool:
+        """Whether a word can be a further one of a name that begins with another word."""
+        word = self.word(place)
+        if first.shape == "l" or word.shape == "l":
+            return first.shape == word.shape and word.is_clear()
+        if word.shape == "i":
+            return self.text[word.end : word.end + 1] == "."
+        if word.known:
+            return not word.is_ordinary or word.shape == first.shape
+        if word.is_ordinary:
+            return False
+        return word.shape == "t" or (first.shape == "u" and len(word.form) > 2)
+
+    def extend(self, place: int) -> int:
+        """The end of the words that continue a name."""
+        first, end = self.word(place), place + 1
+        while end - place < _MAX_WORDS and self.joins(end):
+            last = end
+            for _ in range(_MAX_PARTICLES):
+                if self.word(last).form in self.particles and self.joins(last + 1):
+                    last += 1
+            if not self._continues(last, first):
+                break
+            end = last + 1
+        return end
+
+    def name_end(self, place: int) -> int:
+        """The offset where the name that begins with a word ends."""
+        return self.places[self.extend(place) - 1][1]
 
 
 def find_names(source: TextWords) -> Iterator[tuple[int, int]]:
@@ -42,7 +171,7 @@ def _in_runs(source: TextWords) -> Iterator[tuple[int, int]]:
     for place, (start, end) in enumerate(source.places):
         form = folded[start:end]
         # Most words are short, and in no list.
-        if form not in names and end - start < SHORTEST_JOINED and form.isalpha():
+        if form not in names and end - start < _SHORTEST_JOINED and form.isalpha():
             continue
         if place >= done and _is_known(source, form):
             first, done = place, _end_of_run(source, place)
@@ -61,9 +190,9 @@ def _in_runs(source: TextWords) -> Iterator[tuple[int, int]]:
 def _find_start(source: TextWords, place: int) -> int:
     """The first of capitalised words from the start of a line to a name: "MONZONÍS ELVIRA"."""
     first, shape = place, source.word(place).shape
-    while first > max(place - MAX_PARTICLES, 0) and source.joins(first) and shape != "l":
+    while first > max(place - _MAX_PARTICLES, 0) and source.joins(first) and shape != "l":
         word = source.word(first - 1)
-        if word.shape != shape or is_ordinary(word.form) or len(word.form) < MAX_PARTICLES:
+        if word.shape != shape or is_ordinary(word.form) or len(word.form) < _MAX_PARTICLES:
             break
         first -= 1
     start = source.places[first][0]
@@ -75,7 +204,7 @@ def _is_known(source: TextWords, form: str) -> bool:
         return True
     if "-" in form or "'" in form:
         return any(map(source.known.is_name, re.split("['-]", form)))
-    return len(form) >= SHORTEST_JOINED and source.known.is_joined_name(form)
+    return len(form) >= _SHORTEST_JOINED and source.known.is_joined_name(form)
 
 
 def _is_after_initial(source: TextWords, place: int) -> bool:
@@ -91,7 +220,7 @@ def _at_line_starts(source: TextWords) -> Iterator[tuple[int, int]]:
     """
     for line in _form("line").finditer(source.text):
         first = place = source.at.get(line.end(), len(source.places))
-        while place < len(source.places) and place < first + MAX_WORDS:
+        while place < len(source.places) and place < first + _MAX_WORDS:
             word = source.word(place)
             is_initial = word.shape == "i" and source.text[word.end : word.end + 1] == "."
             # "elvira monzonis acude"
@@ -239,14 +368,14 @@ def _in_commas(source: TextWords) -> Iterator[tuple[int, int]]:
         if place == 0:
             continue
         before, word = source.word(place - 1), source.word(place)
-        first = _start_of_surnames(source, place - 1)
-        start = source.places[first][0]
         is_surname = before.known == "surname"
         # "DE LA FUENTE, ANA": a surname that is also an ordinary word has a particle.
         particle = source.word(max(place - 2, 0))
         is_after_de = is_surname and particle.form in source.particles and particle.shape != "l"
         if before.is_ordinary and not is_after_de:
             continue
+        first = _start_of_surnames(source, place - 1)
+        start = source.places[first][0]
         # "cano, beatriz" are a name if they begin a line.
         is_pair = is_surname and word.known == "given"
         if before.shape == "l" and not (

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from .pattern_forms import find_form
-from .pattern_names import find_names
+from .pattern_names import TextWords, Word, find_names
 from .pattern_rules import Found, find_matches, read_rule
-from .pattern_words import TextWords, Word
 from .plain_text import LONGEST, PlainText
 from .term_lists import is_clinical_term, is_ordinary
 

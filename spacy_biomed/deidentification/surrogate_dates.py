@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from .document_key import DocumentKey
-from .term_lists import match_case, normalize
+from .term_lists import match_case, normalize, one_of
 
 # Full names come first: "may" is a full name in English and an abbreviation in Spanish.
 MONTHS = {
@@ -32,15 +32,14 @@ _WEEKDAYS = {
 }
 
 
-def one_of(tables: dict[str, tuple[str, ...]]) -> str:
+def any_name(tables: dict[str, tuple[str, ...]]) -> str:
     """A regular expression for any name in the tables, with accents or without."""
     names = {name for rows in tables.values() for row in rows for name in row.split()}
-    names |= {normalize(name) for name in names}
-    return "|".join(sorted(names, key=lambda name: (-len(name), name)))
+    return one_of(names | {normalize(name) for name in names})
 
 
-_MONTH = rf"(?P<name>{one_of(MONTHS)})\b\.?"
-_WEEKDAY = rf"(?P<weekday>{one_of(_WEEKDAYS)})\b"
+_MONTH = rf"(?P<name>{any_name(MONTHS)})\b\.?"
+_WEEKDAY = rf"(?P<weekday>{any_name(_WEEKDAYS)})\b"
 _DAY = r"(?P<day>\d{1,2})(?P<ordinal>st|nd|rd|th)?[º°]?"
 _YEAR = r"(?P<year>\d{4})"
 _ANY_YEAR = r"'?(?P<year>\d{4}|\d\d)"
@@ -58,8 +57,8 @@ _FORMATS = [
     rf"(?P<first>\d\d?){_SIGN}(?P<second>\d\d?){_SIGN}{_ANY_YEAR}",
     rf"(?P<first>\d\d?)\s(?P<second>\d\d?)\s{_YEAR}",
     rf"{_DAY}(?:{_OF})?{_MONTH}(?:{_OF}{_ANY_YEAR})?",
-    rf"{_DAY}[-/. ]?(?P<name>{one_of(MONTHS)})\.?[-/. ']{{0,2}}{_ANY_YEAR}",
-    rf"{_YEAR}[-/. ](?P<name>{one_of(MONTHS)})[-/. ]{_DAY}",
+    rf"{_DAY}[-/. ]?(?P<name>{any_name(MONTHS)})\.?[-/. ']{{0,2}}{_ANY_YEAR}",
+    rf"{_YEAR}[-/. ](?P<name>{any_name(MONTHS)})[-/. ]{_DAY}",
     rf"{_DAY}[-/. ]{_ROMAN}[-/. ]{_ANY_YEAR}",
     rf"{_ROMAN}[-/]{_YEAR}",
     r"(?P<year>(?:19|20)\d\d)(?P<month>0[1-9]|1[0-2])(?P<day>0[1-9]|[12]\d|3[01])",

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -118,6 +119,11 @@ def is_clinical_term(words: str) -> bool:
 def word_list(name: str) -> frozenset[str]:
     """Read a list for all languages, normalised: particles, address_words or generic_words."""
     return frozenset(map(normalize, terms("", name)))
+
+
+def one_of(words: Iterable[str]) -> str:
+    """A regular expression for any of several words, the longest first."""
+    return "|".join(map(re.escape, sorted(set(words), key=lambda word: (-len(word), word))))
 
 
 def match_case(term: str, original: str) -> str:

@@ -31,22 +31,19 @@ def find_abbreviations(text: str) -> Iterator[Abbreviation]:
 
     A definition is a long form followed by its short form in brackets. The long form has its
     characters in the same order, the first at the beginning of a word (Schwartz and Hearst 2003, "A
-    Simple Algorithm for Identifying Abbreviation Definitions in Biomedical Text"). It has no
-    brackets and no line breaks. The reverse, a long form in brackets, is not looked for: it was
-    more often wrong than right.
+    Simple Algorithm for Identifying Abbreviation Definitions in Biomedical Text"). The reverse, a
+    long form in brackets, is not looked for: it was more often wrong than right.
     """
     for match in _BRACKETED.finditer(text):
-        remark = _REMARK.search(text, *match.span(1))
-        start, end = match.start(1), remark.start() if remark else match.end(1)
-        inner = text[start:end]
-        start, end = start + len(inner) - len(inner.lstrip()), start + len(inner.rstrip())
-        if not _is_short_form(text[start:end]):
-            continue
-        before = text[max(match.start() - _REACH, 0) : match.start()].rstrip()
-        long_end = max(match.start() - _REACH, 0) + len(before)
-        size = _long_form_size(text[start:end], before)
+        inner = _REMARK.split(match[1], maxsplit=1)[0]
+        short = inner.strip()
+        start = match.start(1) + inner.find(short)
+        first = max(match.start() - _REACH, 0)
+        before = text[first : match.start()].rstrip()
+        size = _long_form_size(short, before) if _is_short_form(short) else None
         if size is not None:
-            yield Abbreviation(start, end, long_end - size, long_end)
+            end = first + len(before)
+            yield Abbreviation(start, start + len(short), end - size, end)
 
 
 def abbreviate_binomial(name: str) -> str | None:

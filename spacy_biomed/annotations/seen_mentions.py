@@ -37,9 +37,7 @@ class SeenMentions:
 
     def mark(self, doc: Doc) -> None:
         """Set `doc.spans["seen_in_training"]`, if the document has the layer."""
-        if self.spans_key is None:
-            is_annotated = doc.has_annotation("ENT_IOB")
-        else:
-            is_annotated = self.spans_key in doc.spans
+        key = self.spans_key
+        is_annotated = doc.has_annotation("ENT_IOB") if key is None else key in doc.spans
         if is_annotated:
             doc.spans[SEEN_KEY] = self.matcher(doc, as_spans=True)

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from spacy.pipeline import Sentencizer
@@ -140,13 +141,13 @@ def compare_parts(parts: Parts, reports: Mapping[str, PartReport]) -> None:
 
     A label whose values are not all between 0 and 1 is a number and not a class.
     """
-    values = {part: _collect_cats(documents) for part, documents in parts.items()}
-    scores = {
-        label
-        for cats in values.values()
-        for label, numbers in cats.items()
-        if not all(0 <= number <= 1 for number in numbers)
-    }
+    values: dict[str, dict[str, list[float]]] = {part: defaultdict(list) for part in parts}
+    scores = set()
+    for part, documents in parts.items():
+        for label, value in chain.from_iterable((one.cats or {}).items() for one in documents):
+            values[part][label].append(value)
+            if not 0 <= value <= 1:
+                scores.add(label)
     seen: set[str] = set()
     for part, documents in parts.items():
         report = reports[part]
@@ -157,15 +158,6 @@ def compare_parts(parts: Parts, reports: Mapping[str, PartReport]) -> None:
                 report.classes[label] = count
         report.duplicates = sum(document.text in seen for document in documents)
         seen.update(document.text for document in documents)
-
-
-def _collect_cats(documents: Iterable[Document]) -> dict[str, list[float]]:
-    """Map each class or score to its values in all documents."""
-    values: dict[str, list[float]] = defaultdict(list)
-    for document in documents:
-        for label, value in (document.cats or {}).items():
-            values[label].append(value)
-    return values
 
 
 def find_unseen_share(train: Iterable[Document], test: Iterable[Document]) -> float | None:

@@ -207,14 +207,10 @@ def annotate(
             if span is not None and said:
                 set_assertions(span, said)
         set_unaligned(doc, mentions.unaligned)
-        set_scope(doc, _scope(document), spans_key)
+        regions = {(*place, one.label) for one in document.uncertain for place in one.fragments}
+        set_scope(doc, AnnotationScope(document.annotated_labels, tuple(regions)), spans_key)
     doc._.relations, lost = place_relations(document, mentions.placed)
     return Annotated(mentions, answers, lost)
-
-
-def _scope(document: Document) -> AnnotationScope:
-    regions = {(*place, one.label) for one in document.uncertain for place in one.fragments}
-    return AnnotationScope(document.annotated_labels, tuple(regions))
 
 
 def create_gold_doc(nlp: Language, document: Document, spans_key: str | None = None) -> Doc:

@@ -27,7 +27,7 @@ class Rule(NamedTuple):
             python-stdnum whose number it has to be, such as stdnum.es.nie.
         after, not_after: what has to stand before a match, and what must not: names of sections of
             the same table or `shared.cfg`.
-        needs: what a folded text must have, to be faster.
+        needs: what the folded text must have anywhere.
         is_folded: whether the form is one of the folded text ("case = folded").
         is_number: whether the form is looked for only at the start of numbers ("at = number").
         prefixes: what the form begins with (`find_prefixes`); empty if that is unknown.

@@ -259,10 +259,8 @@ def _array(tensor: torch.Tensor) -> object:
 
 def _without_shared_memory(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Copy tensors that share memory, such as tied weights, since safetensors refuses them."""
-    seen: set[int] = set()
-    apart = {}
-    for name, value in tensors.items():
-        pointer = value.data_ptr()
-        apart[name] = value.clone() if pointer in seen else value
-        seen.add(pointer)
-    return apart
+    first = {value.data_ptr(): name for name, value in reversed(tensors.items())}
+    return {
+        name: value if first[value.data_ptr()] == name else value.clone()
+        for name, value in tensors.items()
+    }

@@ -203,9 +203,6 @@ def _common_language(described: Mapping[str, Mapping[str, Any]]) -> str:
     return languages.popitem()[1]
 
 
-# Reading
-
-
 def _read_corpus(
     corpus: CombinedCorpus,
     folder: Path,
@@ -267,9 +264,6 @@ def _map_text(text: _Text, label_map: LabelMap, labels: Iterable[str]) -> None:
 def _rename(mentions: Iterable[MentionSpan], label_map: LabelMap) -> list[MentionSpan]:
     renamed = ((start, end, label_map.rename(label)) for start, end, label in mentions)
     return [(start, end, label) for start, end, label in renamed if label is not None]
-
-
-# Repeats
 
 
 def _leave_out_repeats(parts: dict[str, list[_Text]], order: Sequence[str]) -> None:
@@ -340,9 +334,6 @@ def _missing(doc: Doc) -> list[int]:
     if not doc.has_annotation("ENT_IOB"):
         return []
     return [i for i, tag in enumerate(doc.to_array(ENT_IOB).tolist()) if tag == 0]
-
-
-# Writing
 
 
 def _write(

@@ -37,11 +37,11 @@ def TrackingLogger_v1(
         nlp: Language, stdout: IO = sys.stdout, stderr: IO = sys.stderr
     ) -> tuple[LogStep, Callable[[], None]]:
         log_to_console, finalize_console = console(nlp, stdout, stderr)
-        options: dict[str, Any] = {"run_name": run_name}
-        options["remove_config_values"] = list_private_settings(nlp.config.interpolate())
+        private = list_private_settings(nlp.config.interpolate())
+        options: dict[str, Any] = {"run_name": run_name, "remove_config_values": private}
+        name = "spacy.MLflowLogger.v2"
         if to == "wandb":
-            options["project_name"] = project
-        name = "spacy.WandbLogger.v5" if to == "wandb" else "spacy.MLflowLogger.v2"
+            name, options["project_name"] = "spacy.WandbLogger.v5", project
         try:
             tracker = registry.get("loggers", name)(**options)
         except ImportError as error:

@@ -118,8 +118,7 @@ def check_is_ours(path: Path, made_by: str, sources: Iterable[Path | str]) -> di
     with explaining_errors(path):
         if path.exists() and not path.is_dir():
             raise BiomedError(f"{path}: this is a file; name a directory to write to")
-    check_output(path, sources)
-    with explaining_errors(path):
+        check_output(path, sources)
         if not path.is_dir() or not any(list_entries(path)):
             return None
         marker = read_marker(path)
@@ -202,8 +201,9 @@ def locked_place(output: Path, *, stays: bool = False) -> Iterator[TemporaryName
             place = resolve_links(output)
             folder = place if stays else place.parent
             beside = TemporaryNames(folder, IN_PLACE if stays else place.name)
-            made = _make_folders(folder)
-            stack.callback(remove_empty, made)
+            missing = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
+            stack.callback(remove_empty, missing)
+            folder.mkdir(parents=True, exist_ok=True)
             lock = FileLock(beside.lock, timeout=0)
             try:
                 lock.acquire()
@@ -224,22 +224,10 @@ def _remove_file(path: Path) -> None:
         path.unlink()
 
 
-def _make_folders(folder: Path) -> list[Path]:
-    """Create a folder and its parents; return the new folders, the innermost first."""
-    missing = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:  # a file is in its place
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
-    except OSError:
-        remove_empty([path for path in missing if os.path.isdir(path)])
-        raise
-    return missing
-
-
-def remove_empty(folders: list[Path]) -> None:
-    with suppress(OSError):
-        for folder in folders:
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Delete those of the folders that are empty, the innermost first."""
+    for folder in folders:
+        with suppress(OSError):
             folder.rmdir()
 
 

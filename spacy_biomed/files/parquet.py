@@ -22,44 +22,24 @@ _NO_TEXT = "\ud800"
 
 
 def read_shape(path: Path) -> tuple[list[str], int]:
-    """The names of the columns of a file, and its number of rows.
-
-    Raises:
-        BiomedError: if two columns have one name.
-        OSError and others: if the file is damaged (`compression.reading`).
-    """
+    """The names of the columns of a file, and its number of rows."""
     with _open(path) as file:
         names: list[str] = file.schema_arrow.names
         check_names(names, path)
         return names, file.metadata.num_rows
 
 
-def read_rows(path: Path, names: Sequence[str], first: int = 0) -> Iterator[dict[str, object]]:
-    """Yield rows as values by column. In place of a string that is not UTF-8, there is "\\ud800".
-
-    Args:
-        first: number of the first row to yield, from 0.
-
-    Raises:
-        BiomedError: while reading, if the file has fewer rows than it says, or becomes too large
-            when decompressed.
-        OSError and others: if it is damaged (`compression.reading`).
-    """
+def read_rows(path: Path, names: Sequence[str]) -> Iterator[dict[str, object]]:
+    """Yield rows as values by column. In place of a string that is not UTF-8, there is "\\ud800"."""
     names = list(dict.fromkeys(names))
     with _open(path) as file:
         _check_sizes(file, names, path)
-        skip, group = first, 0
-        while group < file.num_row_groups and skip >= file.metadata.row_group(group).num_rows:
-            skip -= file.metadata.row_group(group).num_rows
-            group += 1
-        groups = range(group, file.num_row_groups)
-        number = first - skip
-        for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=names):
+        number = 0
+        for batch in file.iter_batches(_BATCH_ROWS, columns=names):
             columns = [batch.column(name) for name in names]
             for index in range(batch.num_rows):
-                if number >= first:
-                    yield {n: _value(c[index]) for n, c in zip(names, columns, strict=True)}
-                number += 1
+                yield {n: _value(c[index]) for n, c in zip(names, columns, strict=True)}
+            number += batch.num_rows
         if number < file.metadata.num_rows:
             raise BiomedError(f"{path}: {number} rows and not {file.metadata.num_rows}; damaged")
 

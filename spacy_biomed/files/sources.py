@@ -361,7 +361,8 @@ class ParquetPart(RecordFile):
         return self._all_names
 
     def records(self, offset: int = 0) -> Iterator[Record]:
-        for number, fields in enumerate(read_rows(self.path, self._names, offset), start=offset):
+        rows = enumerate(read_rows(self.path, self._names))
+        for number, fields in islice(rows, offset, None):
             yield Record(number, number + 1, fields)
 
     def find_offsets(self) -> Iterator[int]:

@@ -25,7 +25,7 @@ USES = {
     "_version": {"encoders/torch/torch_weights.py"},
     "_attn_implementation": {"encoders/capabilities.py"},
     "_commit_hash": {"encoders/loading.py"},
-    "_temp_dir": {"bulk/ray_driver.py"},
+    "_temp_dir": {"bulk/ray_engine.py"},
     "_save_checkpoint": {"language_models/trainer.py"},
     "_prepare_inputs": {"language_models/trainer.py"},
     "_n_gpu": {"language_models/trainer.py"},

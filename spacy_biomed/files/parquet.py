@@ -30,7 +30,7 @@ def read_shape(path: Path) -> tuple[list[str], int]:
 
 
 def read_rows(path: Path, names: Sequence[str]) -> Iterator[dict[str, object]]:
-    """Yield rows as values by column. In place of a string that is not UTF-8, there is "\\ud800"."""
+    """Yield rows as values by column, with "\\ud800" in place of a string that is not UTF-8."""
     names = list(dict.fromkeys(names))
     with _open(path) as file:
         _check_sizes(file, names, path)

@@ -18,7 +18,7 @@ import pytest
 from fault_injection import snapshot
 
 from spacy_biomed import BiomedError
-from spacy_biomed.bulk import BulkSettings, annotate_collection, ray_driver, ray_engine
+from spacy_biomed.bulk import BulkSettings, annotate_collection, ray_engine
 from spacy_biomed.bulk.manifest import FinishedShard, Manifest, read_manifest
 from spacy_biomed.bulk.shard_worker import ATTEMPTS, ShardWork, ShardWorker
 from spacy_biomed.errors import install_command
@@ -80,7 +80,7 @@ def test_after_the_death_of_a_worker_the_bytes_are_those_of_one_process(
 
 
 @needs_ray
-@pytest.mark.parametrize("victim", [b"spacy\0biomed", b"ray_driver"])
+@pytest.mark.parametrize("victim", [b"spacy\0biomed", b"ray_engine:Driver"])
 def test_a_run_whose_driver_is_killed_is_continued_without_ray(
     ruler, notes, whole, tmp_path, monkeypatch, victim
 ):
@@ -109,7 +109,7 @@ def test_a_run_whose_driver_is_killed_is_continued_without_ray(
     report = annotate_collection(str(ruler), notes, tmp_path / "out", BulkSettings(shard_size=5))
     assert 0 < report.continued < SHARDS
     # What is left of Ray ends by itself.
-    while find_processes(b"ray_driver", tmp_path) or find_processes(b"RayWorker", tmp_path):
+    while find_processes(b"ray_engine:Driver", tmp_path) or find_processes(b"RayWorker", tmp_path):
         time.sleep(0.1)
     assert snapshot(tmp_path / "out") == whole
     assert list(Path(temporary).glob("ray-*")) == []
@@ -120,10 +120,10 @@ CLUSTER = """
 import sys
 from pathlib import Path
 
-from spacy_biomed.bulk import BulkSettings, annotate_collection, ray_driver
+from spacy_biomed.bulk import BulkSettings, annotate_collection, ray_engine
 
 folder, pipeline, notes, output = sys.argv[1:]
-ray_driver._isolate(folder)
+ray_engine._isolate(folder)
 from ray.cluster_utils import Cluster
 
 quick = {"health_check_period_ms": 200, "health_check_failure_threshold": 3}
@@ -164,9 +164,9 @@ def test_after_the_loss_of_a_node_the_bytes_are_those_of_one_process(ruler, note
 def test_without_ray_or_a_cluster_one_line_says_what_to_do(ruler, notes, tmp_path, monkeypatch):
     nowhere = BulkSettings(shard_size=5, engine="ray", address="127.0.0.1:1")
     with pytest.raises(BiomedError, match=r"127\.0\.0\.1:1: nothing answers there .*ray start"):
-        ray_driver._check_address("127.0.0.1:1")
+        ray_engine._check_address("127.0.0.1:1")
     with pytest.raises(BiomedError, match="cluster: nothing answers there"):
-        ray_driver._check_address("cluster")
+        ray_engine._check_address("cluster")
     monkeypatch.setattr(ray_engine, "find_spec", lambda name: None)
     with pytest.raises(BiomedError, match=re.escape(f"needs Ray: {install_command('ray')}")):
         annotate_collection(str(ruler), notes, tmp_path / "out", nowhere)
@@ -245,7 +245,7 @@ DEATH = FakeRay.exceptions.RayError("died")
 
 def annotate_with(ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setitem(sys.modules, "ray", ray)
-    results = ray_driver._Team(WORK, 1, {}).annotate([0, 1, 2])
+    results = ray_engine._Team(WORK, 1, {}).annotate([0, 1, 2])
     return [result.shard for result in results]
 
 

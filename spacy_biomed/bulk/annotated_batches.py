@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from ..files.sources import Columns, Item, plan_shards
 from ..formats.findings import find_layers
 from ..formats.inputs import find_parts
 from ..formats.tables import FoundTables
-from .shards import AnnotatedRows, learn_words
+from .shards import annotate_rows, learn_words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,13 +83,16 @@ def annotate(
     for items in _read(source, Columns(text_column, id_column), rows):
         if first == 0:
             learn_words(nlp, items)
+        errors: list[dict[str, str]] = []
         with nlp.memory_zone():
-            documents = AnnotatedRows(
+            documents = annotate_rows(
                 nlp,
                 items,
                 first,
                 batch_size or nlp.batch_size,
                 layers,
+                Counter(),
+                errors,
                 min_confidence=min_confidence,
             )
             tables = dict(FoundTables(documents, layers).tables())
@@ -97,7 +101,7 @@ def annotate(
             tables["entities"],
             tables.get("relations"),
             tables.get("answers"),
-            documents.errors,
+            errors,
         )
         first += len(items)
 

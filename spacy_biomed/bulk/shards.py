@@ -131,13 +131,17 @@ class ShardAnnotator:
             self.close()
             self._zone.enter_context(self.nlp.memory_zone())
             self._characters = 0
-        documents = AnnotatedRows(
+        counts = Counter({"documents": 0, "words": 0, "entities": 0})
+        errors: list[dict[str, str]] = []
+        documents = annotate_rows(
             self.nlp,
             items,
             shard.first,
             self._fixed["batch_size"],
             self.layers,
-            on_row,
+            counts,
+            errors,
+            on_row=on_row,
             min_confidence=settings.min_confidence,
             max_seconds=settings.max_seconds,
         )
@@ -147,7 +151,7 @@ class ShardAnnotator:
             AnnotatedShard(
                 documents,
                 self.layers,
-                documents.counts,
+                counts,
                 name,
                 pipeline=f"{meta['lang']}_{meta['name']} {meta['version']}",
                 keep=settings.columns.keep,
@@ -155,60 +159,52 @@ class ShardAnnotator:
                 date=self._fixed.get("date", ""),
             )
         )
-        counts, errors = dict(documents.counts), documents.errors
         # The length of documents that failed is unknown.
-        self._characters += REMEMBERED_CHARACTERS if errors else counts.get("characters", 0)
-        if not counts["documents"]:
-            return FinishedShard(number, counts, {}, errors)
+        self._characters += REMEMBERED_CHARACTERS if errors else counts["characters"]
+        files = files if counts["documents"] else {}
         hashes = {file: sha256(content).hexdigest() for file, content in files.items()}
-        if self.format.is_folder:
+        if self.format.is_folder and files:
             write_part(self.work.output, name, files)
-            return FinishedShard(number, counts, {name: hash_folder(hashes)}, errors)
-        for file, content in files.items():
-            write_part(self.work.output, file, content)
-        return FinishedShard(number, counts, hashes, errors)
+            hashes = {name: hash_folder(hashes)}
+        else:
+            for file, content in files.items():
+                write_part(self.work.output, file, content)
+        return FinishedShard(number, dict(counts), hashes, errors)
 
 
-class AnnotatedRows:
-    """Annotates consecutive rows while the documents are read, once.
+def annotate_rows(
+    nlp: Language,
+    items: list[Item],
+    first: int,
+    batch_size: int,
+    layers: Layers,
+    counts: Counter[str],
+    errors: list[dict[str, str]],
+    *,
+    on_row: Callable[[int], None] = lambda words: None,
+    min_confidence: float = 0.0,
+    max_seconds: float = DEFAULT_SECONDS,
+) -> Iterator[AnnotatedDocument]:
+    """Annotate consecutive rows, `first` being the number of the first, in a memory zone.
 
-    The pipeline is in a memory zone, `first` is the number of the first row in the input, and
+    `counts` gets what was found, and `errors` the `id` and `reason` of each row that failed.
     `on_row` is called with the words of each row, 0 for one that failed.
-
-    Attributes:
-        counts: the number of documents, words and so on that were read.
-        errors: `id` and `reason` of each row that failed.
     """
-
-    def __init__(
-        self,
-        nlp: Language,
-        items: list[Item],
-        first: int,
-        batch_size: int,
-        layers: Layers,
-        on_row: Callable[[int], None] = lambda words: None,
-        *,
-        min_confidence: float = 0.0,
-        max_seconds: float = DEFAULT_SECONDS,
-    ):
-        self._rows = enumerate(_annotate(nlp, items, batch_size, max_seconds), first)
-        self._layers, self._on_row, self._min_confidence = layers, on_row, min_confidence
-        self.counts = Counter({"documents": 0, "words": 0, "entities": 0})
-        self.errors: list[dict[str, str]] = []
-
-    def __iter__(self) -> Iterator[AnnotatedDocument]:
-        for number, (item, doc) in self._rows:
-            if isinstance(doc, str):
-                self.errors.append({"id": printable(item.id), "reason": doc})
-                self._on_row(0)
-                continue
-            if self._min_confidence > 0.0:
-                keep_confident(doc, self._min_confidence)
-            found = describe(doc, self._layers)
-            self.counts.update(_count(found))
-            self._on_row(len(doc))
-            yield AnnotatedDocument(number, item, doc, found)
+    reasons = [item.error or _find_excess(nlp, item.text) for item in items]
+    accepted = [item for item, reason in zip(items, reasons, strict=True) if not reason]
+    docs = annotate_items(nlp, accepted, batch_size, max_seconds)
+    for number, (item, reason) in enumerate(zip(items, reasons, strict=True), first):
+        doc = reason or next(docs)
+        if isinstance(doc, str):
+            errors.append({"id": printable(item.id), "reason": doc})
+            on_row(0)
+            continue
+        if min_confidence > 0.0:
+            keep_confident(doc, min_confidence)
+        found = describe(doc, layers)
+        counts.update(_count(found))
+        on_row(len(doc))
+        yield AnnotatedDocument(number, item, doc, found)
 
 
 def _count(found: dict) -> dict[str, int]:
@@ -225,17 +221,6 @@ def learn_words(nlp: Language, items: list[Item]) -> None:
             break
         with suppress(Exception):  # is told when the text is annotated
             nlp.make_doc(item.text)
-
-
-def _annotate(
-    nlp: Language, items: list[Item], size: int, max_seconds: float
-) -> Iterator[tuple[Item, Doc | str]]:
-    """The documents of a shard in order; the reason instead of one that cannot be annotated."""
-    reasons = [item.error or _find_excess(nlp, item.text) for item in items]
-    accepted = [item for item, reason in zip(items, reasons, strict=True) if not reason]
-    docs = annotate_items(nlp, accepted, size, max_seconds)
-    for item, reason in zip(items, reasons, strict=True):
-        yield item, reason or next(docs)
 
 
 def _find_excess(nlp: Language, text: str) -> str:

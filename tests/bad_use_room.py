@@ -37,7 +37,7 @@ from spacy.tokens import DocBin
 from typer.main import get_command
 
 import spacy_biomed
-from spacy_biomed.files.output_places import MARKER
+from spacy_biomed.files.outputs import MARKER
 from spacy_biomed.training.config import TEMPLATES, fill_config
 
 LONG_NAME = "n" * 300

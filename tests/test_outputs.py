@@ -13,8 +13,9 @@ import pytest
 
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.files import outputs
-from spacy_biomed.files.output_places import MARKER, check_output
 from spacy_biomed.files.outputs import (
+    MARKER,
+    check_output,
     claim_directory,
     finish_replacing,
     record_file,

@@ -17,8 +17,7 @@ from spacy.language import Language
 from ..encoders.batching.concurrency import default_threads
 from ..errors import BiomedError
 from ..files.digests import hash_file
-from ..files.output_places import check_replaceable
-from ..files.outputs import working_directory, write_part
+from ..files.outputs import check_replaceable, working_directory, write_part
 from ..files.sources import Part
 from ..formats.fhir import read_meanings
 from ..formats.registry import check_columns, find_output, get_format

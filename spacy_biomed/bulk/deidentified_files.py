@@ -15,8 +15,7 @@ from ..deidentification.encoded_text import find_encodings
 from ..deidentification.vault import check_new, identifier_place, read_vault_key, writing_vault
 from ..errors import BiomedError
 from ..files.compression import strip_compression
-from ..files.output_places import MARKER
-from ..files.outputs import remove_directory, replace_text, replacing_file
+from ..files.outputs import MARKER, remove_directory, replace_text, replacing_file
 from ..files.sources import Item, Part, is_text, printable
 from ..normalization import is_in_capitals
 from .annotating import BulkSettings, Progress, annotate_collection, check_failed

@@ -11,8 +11,7 @@ from typing import BinaryIO
 from ..deidentification.vault import check_identifier, identifier_place
 from ..errors import BiomedError
 from ..files.compression import max_line, open_binary
-from ..files.output_places import check_replaceable
-from ..files.outputs import replace_text, replacing_directory, replacing_file
+from ..files.outputs import check_replaceable, replace_text, replacing_directory, replacing_file
 from ..files.records import Layout, format_fields
 from ..files.sources import (
     Columns,

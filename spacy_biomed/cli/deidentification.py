@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..errors import BiomedError
-from ..files.output_places import check_output
+from ..files.outputs import check_output
 from ._shared import options
 from ._shared.bad_input import explaining_interruption
 from ._shared.display import create_bar, create_table

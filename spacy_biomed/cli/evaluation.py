@@ -328,8 +328,7 @@ def errors(
     corpus/ncbi_disease/test.spacy errors.html
     """
     from ..evaluation.error_analysis import ErrorAnalysis
-    from ..files.output_places import check_output
-    from ..files.outputs import replace_text
+    from ..files.outputs import check_output, replace_text
     from ..pipeline.pipeline_loading import load_pipeline
     from ..training.corpus import read_docs
 

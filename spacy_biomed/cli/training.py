@@ -266,7 +266,7 @@ def _prepare_report(
     config: Path, given: dict[str, Any], overrides: dict[str, Any], output: Path, page: Path
 ) -> Path:
     """Let the training write its evaluations to a file, which is returned."""
-    from ..files.output_places import check_output
+    from ..files.outputs import check_output
 
     logger = given.get("training", {}).get("logger", {})
     if logger.get("@loggers") != "spacy_biomed.RichLogger.v1":

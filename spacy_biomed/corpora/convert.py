@@ -18,8 +18,7 @@ from spacy.tokens import DocBin
 
 from ..annotations.seen_mentions import SeenMentions
 from ..errors import BiomedError, quote
-from ..files.output_places import check_replaceable
-from ..files.outputs import replacing_directory
+from ..files.outputs import check_replaceable, replacing_directory
 from ..formats.assertion_attributes import complete_assertions
 from ..formats.documents import Document
 from ..formats.registry import list_formats, read_documents

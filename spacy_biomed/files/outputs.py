@@ -5,43 +5,342 @@ flushed to disk. Then the old output is renamed, the new output is renamed to it
 the old output is deleted. If anything fails, or the process is killed, one of the two is complete,
 and the next run with the same output restores it. A lock keeps other processes out.
 
+An output directory has a marker, the file `.spacy-biomed.json`, with the command that made it, its
+sources, and the files it wrote. A directory is replaced only if it has a marker of the same command
+and no other files.
+
 A command that can be resumed writes one part after the other into a working directory.
 """
 
 import errno
+import json
 import os
+import re
+import secrets
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from ..errors import BiomedError
-from .output_places import (
-    IN_PLACE,
-    MARKER,
-    TemporaryNames,
-    check_is_ours,
-    check_output,
-    check_replaceable,
-    describe_output,
-    explaining_errors,
-    flush_file,
-    flush_names,
-    flush_tree,
-    keeping_output,
-    list_entries,
-    list_files,
-    locked_place,
-    read_marker,
-    remove_empty,
-    resolve_links,
-    restore_output,
-    write_marker,
-    writing_partial,
-)
 
+MARKER = ".spacy-biomed.json"
+# Files of file managers and file systems, which are ignored.
+SYSTEM_FILES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini", "lost+found"})
+# Prefix of temporary names in a directory that cannot be renamed.
+IN_PLACE = "spacy-biomed"
+# Temporary names, of running or killed processes: see `TemporaryNames`.
+TEMPORARY = re.compile(r"\..+\.(lock|[0-9a-f]{8}\.(partial|old))")
+NAME_LENGTH = 200  # a file name usually has at most 255 bytes
+# Errors of writing that may have no file name.
+_OF_WRITING = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG, errno.EBUSY, errno.ENXIO}
+)
+# The same errors in messages of safetensors, SQLite, PyTorch and others.
+_IN_OTHER_WORDS = re.compile(
+    r"no space left|disk (?:is )?full|storagefull|quota|file too large|read-only file system|"
+    r"disk i/o error|input/output error|file write failed|failed writing|"
+    r"os error (?:5|27|28|30|122)\b",
+    re.I,
+)
 # What a run notes beside its results. Readers of a folder leave these files out.
 RUN_FILES = MANIFEST, FINISHED, ERRORS = "_manifest.json", "_finished.jsonl", "_errors.jsonl"
+
+
+class TemporaryNames:
+    """Temporary names next to an output, or in an output that cannot be renamed."""
+
+    def __init__(self, folder: Path, name: str):
+        self.folder = folder
+        self._name = f".{name[:NAME_LENGTH]}"
+        self.lock = folder / f"{self._name}.lock"
+
+    def fresh(self, kind: str) -> Path:
+        """A new random name."""
+        return self.folder / f"{self._name}.{secrets.token_hex(4)}.{kind}"
+
+    def leftovers(self, *kinds: str) -> list[Path]:
+        """Temporary files and directories of other processes, the newest first."""
+        pattern = re.compile(rf"{re.escape(self._name)}\.[0-9a-f]{{8}}\.({'|'.join(kinds)})")
+        found = []
+        for entry in os.scandir(self.folder):
+            if pattern.fullmatch(entry.name):
+                with suppress(FileNotFoundError):  # of a process that is still alive
+                    found.append((entry.stat().st_mtime, Path(entry.path)))
+        return [path for _, path in sorted(found, reverse=True)]
+
+    def remove_leftovers(self) -> None:
+        """Delete temporary files and directories, with a warning if this fails."""
+        for path in self.leftovers("partial", "old"):
+            try:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                print(
+                    f"⚠ {path}: the old output could not be deleted ({error.strerror}); delete it",
+                    file=sys.stderr,
+                )
+
+
+def check_output(output: Path, sources: Iterable[Path | str]) -> None:
+    """Raise BiomedError if an output is a source, is in a source or contains a source.
+
+    Sources that do not exist, such as the name of a package, are ignored.
+    """
+    with explaining_errors(output):
+        place = resolve_links(output)
+        for source in map(Path, sources):
+            if not os.path.exists(source):  # also False for a name of over 255 characters
+                continue
+            other = resolve_links(source)
+            if place == other or (output.exists() and output.samefile(source)):
+                relation = "is what is read"
+            elif place.is_relative_to(other):
+                relation = f"lies in {source}, which is read"
+            elif other.is_relative_to(place):
+                relation = f"holds {source}, which is read"
+            else:
+                continue
+            raise BiomedError(f"{output}: {relation}; name another output")
+
+
+def check_replaceable(output: Path, made_by: str, sources: Iterable[Path | str] = ()) -> None:
+    """Raise BiomedError before any work if a directory cannot become a command's output."""
+    marker = check_is_ours(output, made_by, sources)
+    if marker is None or marker.get("files") is None:  # a working directory may have any files
+        return
+    known = set(marker["files"])
+    with explaining_errors(output):
+        for file in list_files(output):
+            if file not in known:
+                raise BiomedError(
+                    f"{output}: has {file}, which `{made_by}` did not write and would delete; move "
+                    "it away, or name another directory"
+                )
+
+
+def check_is_ours(path: Path, made_by: str, sources: Iterable[Path | str]) -> dict[str, Any] | None:
+    """The marker of a directory, which must be the command's; None if it is empty or missing."""
+    with explaining_errors(path):
+        if path.exists() and not path.is_dir():
+            raise BiomedError(f"{path}: this is a file; name a directory to write to")
+        check_output(path, sources)
+        if not path.is_dir() or not any(list_entries(path)):
+            return None
+        marker = read_marker(path)
+    if marker is None:
+        raise BiomedError(
+            f"{path}: holds files that `{made_by}` did not write (it has no {MARKER}) and would "
+            "delete; move them away, or name another directory"
+        )
+    if marker.get("made_by") != made_by:
+        raise BiomedError(
+            f"{path}: was made by `{marker.get('made_by')}` and not by `{made_by}`, so it is not "
+            "replaced; name another directory"
+        )
+    return marker
+
+
+def list_entries(path: Path) -> list[Path]:
+    """The entries of a directory, without system files and temporary files."""
+    return [entry for entry in path.iterdir() if not _is_ignored(entry.name)]
+
+
+def list_files(directory: Path) -> list[str]:
+    """The relative paths of all files and links below a directory, without its marker."""
+    paths = (one for one in directory.rglob("*") if one.is_symlink() or not one.is_dir())
+    files = (path.relative_to(directory) for path in paths)
+    kept = (file.as_posix() for file in files if not any(map(_is_ignored, file.parts)))
+    return sorted(file for file in kept if file != MARKER)
+
+
+def _is_ignored(name: str) -> bool:
+    return name in SYSTEM_FILES or TEMPORARY.fullmatch(name) is not None
+
+
+def describe_output(made_by: str, sources: Iterable[Path | str]) -> dict[str, object]:
+    """A marker's content. It has no time and no paths, so a copied output does not reveal them."""
+    names = sorted({Path(source).name for source in sources})
+    return {"made_by": made_by, "from": names, "files": None}
+
+
+def write_marker(path: Path, marker: dict[str, object]) -> None:
+    path.write_text(json.dumps(marker, indent=2) + "\n", encoding="utf8")
+
+
+def read_marker(directory: Path) -> dict[str, Any] | None:
+    try:
+        marker = json.loads((directory / MARKER).read_text(encoding="utf8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return marker if isinstance(marker, dict) else None
+
+
+def resolve_links(path: Path) -> Path:
+    """Resolve symbolic links; raise OSError if they lead in a circle."""
+    place = Path(os.path.realpath(path))
+    if place.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return place
+
+
+def restore_output(place: Path, beside: TemporaryNames) -> None:
+    """Restore a missing output from a complete new output, or else from the old output."""
+    complete = [path for path in beside.leftovers("partial") if (path / MARKER).is_file()]
+    for path in [*complete, *beside.leftovers("old")][:1]:
+        os.rename(path, place)
+        flush_names(place.parent)
+
+
+@contextmanager
+def locked_place(output: Path, *, stays: bool = False) -> Iterator[TemporaryNames]:
+    """Create the folder of an output, and lock the output within the context.
+
+    An output that `stays` is a directory whose content is replaced one by one. The output of a
+    killed process is restored first. Folders that were created and are still empty are deleted at
+    the end.
+    """
+    from filelock import FileLock, Timeout
+
+    with ExitStack() as stack:
+        with explaining_errors(output):
+            place = resolve_links(output)
+            folder = place if stays else place.parent
+            beside = TemporaryNames(folder, IN_PLACE if stays else place.name)
+            missing = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
+            stack.callback(remove_empty, missing)
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(beside.lock, timeout=0)
+            try:
+                lock.acquire()
+            except Timeout:
+                raise BiomedError(
+                    f"{output}: another process is writing it; wait, or name another output"
+                ) from None
+            stack.callback(lock.release)
+            # While held: a waiting process notices that the file is gone, and makes a new one.
+            stack.callback(_remove_file, beside.lock)
+            if not stays and not place.exists():
+                restore_output(place, beside)
+        yield beside
+
+
+def _remove_file(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Delete those of the folders that are empty, the innermost first."""
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+@contextmanager
+def writing_partial(output: Path, names: TemporaryNames) -> Iterator[Path]:
+    """Yield a temporary name for an output, which is deleted if the context ends with an error."""
+    partial = names.fresh("partial")
+    with explaining_errors(output):
+        try:
+            yield partial
+        except BaseException:
+            if partial.is_dir():
+                shutil.rmtree(partial, ignore_errors=True)
+            else:
+                partial.unlink(missing_ok=True)
+            raise
+
+
+def flush_tree(directory: Path) -> None:
+    """Flush all files below a directory, and the entries of its folders, to disk."""
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            flush_file(Path(folder, name))
+        flush_names(Path(folder))
+
+
+def flush_file(file: Path) -> None:
+    """Flush a file to disk."""
+    if file.is_symlink():
+        return
+    with file.open("rb+" if os.name == "nt" else "rb") as stream:
+        try:
+            os.fsync(stream.fileno())
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems without support
+                raise
+
+
+def flush_names(folder: Path) -> None:
+    """Flush the entries of a folder to disk, if the system supports it."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def explaining_errors(output: Path) -> Iterator[None]:
+    """Convert errors of writing an output to a one-line message.
+
+    Errors of files that are read meanwhile are not converted.
+    """
+    try:
+        yield
+    except BiomedError:
+        raise
+    except Exception as error:
+        reason = _find_reason(error, output)
+        if reason is None:
+            raise
+        raise BiomedError(
+            f"{output}: cannot be written ({reason}); nothing was changed: fix this, or name "
+            "another place"
+        ) from error
+
+
+@contextmanager
+def keeping_output(output: Path, partial: Path, *, in_place: bool = False) -> Iterator[None]:
+    """If a finished output cannot be put in its place, keep it and name its temporary path."""
+    try:
+        yield
+    except OSError as error:
+        if in_place:
+            left = f"some of its files are new, the others are in {partial}: run the command again"
+        else:
+            left = f"it is as it was, and the new one is complete in {partial}: move it there"
+        raise BiomedError(f"{output}: cannot be replaced ({error.strerror}); {left}") from error
+
+
+def _find_reason(error: Exception, output: Path) -> str | None:
+    """The reason why an output cannot be written; None if the error has another cause."""
+    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
+        # From `shutil.copytree`: a message for each file.
+        for _, target, words in error.args[0]:
+            found = re.match(r"\[Errno \d+\] (.+?): ", words)
+            if found and str(target) in words:
+                return found[1]
+    if isinstance(error, OSError) and _is_of_writing(error, output):
+        return error.strerror or str(error)
+    # Not the whole message, which may quote a text.
+    found = _IN_OTHER_WORDS.search(str(error))
+    return found and found[0]
+
+
+def _is_of_writing(error: OSError, output: Path) -> bool:
+    if not isinstance(error.filename, str | os.PathLike):
+        return error.errno in _OF_WRITING
+    path, place = Path(error.filename).absolute(), output.absolute()
+    beside = path.is_relative_to(place.parent) and f".{place.name[:NAME_LENGTH]}." in str(path)
+    # Files of a working directory have temporary names without their own (`write_part`).
+    is_partial = path.parent == place.parent and TEMPORARY.fullmatch(path.name) is not None
+    return beside or is_partial or path.is_relative_to(place) or place.is_relative_to(path)
 
 
 @contextmanager

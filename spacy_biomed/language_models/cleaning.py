@@ -20,8 +20,7 @@ from spacy.util import minibatch
 from ..encoders.batching.concurrency import submit_ahead
 from ..errors import BiomedError
 from ..files.compression import COMPRESSED_ENDINGS, open_binary
-from ..files.output_places import check_output
-from ..files.outputs import replacing_file, scratch_directory
+from ..files.outputs import check_output, replacing_file, scratch_directory
 from ..files.records import Layout
 from ..files.sources import TEXTS, find_kind
 from ..workers.pool import ProcessPool

@@ -16,8 +16,7 @@ from typing import Any
 
 from ..errors import BiomedError
 from ..files.digests import digest_files
-from ..files.output_places import MARKER
-from ..files.outputs import replace_text, scratch_directory
+from ..files.outputs import MARKER, replace_text, scratch_directory
 from ..pipeline.checksums import TRAINABLE
 from ..training.config import check_encoder_name
 from .pipeline_recipe import PipelineRecipe, SourceCorpus, Student, Training

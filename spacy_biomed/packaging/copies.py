@@ -13,7 +13,7 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ..errors import BiomedError, list_choices, quote
-from ..files.output_places import MARKER
+from ..files.outputs import MARKER
 from ..pipeline.checksums import TRAINABLE, replacing_pipeline
 from ..pipeline.encoder_head import CalibratedHead
 from ..pipeline.linking.component import FACTORY, BiomedLinker

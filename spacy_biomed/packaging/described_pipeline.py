@@ -21,7 +21,7 @@ from ..corpora.corpus_catalogue import find_corpus
 from ..encoders.encoder_catalogue import find_encoder
 from ..errors import BiomedError, quote
 from ..evaluation.tasks import Head, find_heads, read_scores
-from ..files.output_places import MARKER
+from ..files.outputs import MARKER
 from ..formats.spacy_docs import read_docs
 from ..pipeline.checksums import TRAINABLE, replacing_pipeline
 from ..pipeline.ner import FACTORY as NER

@@ -25,8 +25,7 @@ from ..corpora.gold import place_mentions
 from ..corpora.label_map import LabelMap, check_labels
 from ..corpora.splits import PARTS
 from ..errors import BiomedError, list_choices
-from ..files.output_places import check_replaceable
-from ..files.outputs import replacing_directory
+from ..files.outputs import check_replaceable, replacing_directory
 from ..formats.documents import Mention
 from ..formats.spacy_docs import read_docs
 from .config import read_description, write_description

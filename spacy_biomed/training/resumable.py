@@ -32,11 +32,12 @@ from thinc.api import Config, fix_random_seed, set_gpu_allocator
 from wasabi import Printer
 
 from ..errors import BiomedError, DamagedPipelineError
-from ..files.output_places import check_replaceable, locked_place
 from ..files.outputs import (
+    check_replaceable,
     claim_directory,
     find_paths,
     finish_replacing,
+    locked_place,
     remove_directory,
     replacing_directory,
 )

@@ -20,8 +20,7 @@ from ..annotations.soft_labels import Teacher, merge_tags, set_soft_labels
 from ..arrays import Floats2d
 from ..corpora.convert import ATTRIBUTES
 from ..errors import BiomedError
-from ..files.output_places import check_replaceable
-from ..files.outputs import replacing_directory
+from ..files.outputs import check_replaceable, replacing_directory
 from ..formats.spacy_docs import read_docs
 from ..pipeline.ner import BiomedNER
 from .config import read_description, write_description

@@ -12,8 +12,7 @@ from commands import call, error_line
 from spacy.tokens import DocBin
 
 from spacy_biomed.bulk import deidentified_files
-from spacy_biomed.files.output_places import MARKER
-from spacy_biomed.files.outputs import replacing_directory
+from spacy_biomed.files.outputs import MARKER, replacing_directory
 
 NOTES = ["Marta Ochoa vino el 12/03/2019.", "", "Alta: 14/03/2019. Fdo.: Marta Ochoa, Ana Ruiz"]
 TAGGED = ["[NOMBRE] vino el [FECHA].", "", "Alta: [FECHA]. Fdo.: [NOMBRE], [NOMBRE]"]

@@ -13,7 +13,7 @@ from commands import call, error_line, refuse, run
 from forked_commands import ForkedCommand
 from spacy.util import dict_to_dot
 
-from spacy_biomed.files.output_places import MARKER
+from spacy_biomed.files.outputs import MARKER
 from spacy_biomed.pipeline.checksums import CHECKSUMS
 
 OVERRIDES = {"vars.max_steps": 30, "vars.eval_frequency": 5, "vars.learn_rate": 0.005}

@@ -21,8 +21,7 @@ from spacy_biomed.encoders.loading import WEIGHTS
 from spacy_biomed.encoders.onnx import onnx_export
 from spacy_biomed.encoders.transformer_model import TransformerModel_v1
 from spacy_biomed.errors import BiomedError, install_command
-from spacy_biomed.files.output_places import MARKER
-from spacy_biomed.files.outputs import replacing_directory
+from spacy_biomed.files.outputs import MARKER, replacing_directory
 from spacy_biomed.packaging import compression
 from spacy_biomed.packaging.compression import (
     SAMPLE_TEXTS,

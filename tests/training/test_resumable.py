@@ -15,7 +15,7 @@ from stock_heads import needs_stock
 from stopped_training import run
 from thinc.api import Config
 
-from spacy_biomed.files.output_places import MARKER
+from spacy_biomed.files.outputs import MARKER
 from spacy_biomed.pipeline.checksums import CHECKSUMS
 from spacy_biomed.training.checkpoint import Checkpoint
 from spacy_biomed.training.config import fill_config

@@ -21,7 +21,7 @@ from spacy.util import SimpleFrozenDict
 from ...annotations.document_keys import NIL, get_user_data, span_key
 from ...annotations.seen_mentions import mentions_of
 from ...errors import BiomedError, list_choices
-from ...files.output_places import MARKER
+from ...files.outputs import MARKER
 from ...terminologies.terminology import Terminology
 from ..checksums import check_component, forget_checksums
 from ..described import Described, ShownScores

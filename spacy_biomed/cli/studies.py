@@ -28,17 +28,15 @@ if TYPE_CHECKING:
 
 _MADE_BY = "spacy biomed study"
 
-study = typer.Typer(cls=OneLineGroup)
-
-
-@study.callback()
-def describe() -> None:
-    """Run experiments of many trainings, such as the papers' tables, and score pipelines of tasks.
+study = typer.Typer(
+    cls=OneLineGroup,
+    help="""Run experiments of many trainings, such as papers' tables, and score pipelines of tasks.
 
     Examples: python -m spacy biomed study list
 
     python -m spacy biomed study run starter_pairs metrics/starter_pairs
-    """
+    """,
+)
 
 
 @study.command(context_settings=CONFIG_OVERRIDES)

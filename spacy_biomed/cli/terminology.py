@@ -9,17 +9,16 @@ from ..errors import BiomedError
 from ._shared.bad_input import OneLineGroup
 from ._shared.options import split_pair
 
-terminology = typer.Typer(cls=OneLineGroup, no_args_is_help=True)
-
-
-@terminology.callback()
-def describe() -> None:
-    """Index terminologies, and make pipelines give entities their codes.
+terminology = typer.Typer(
+    cls=OneLineGroup,
+    no_args_is_help=True,
+    help="""Index terminologies, and make pipelines give entities their codes.
 
     Examples: python -m spacy biomed terminology build hp.obo terms/hpo --format obo
 
     python -m spacy biomed terminology link en_biomed_ner linked --terminology DISEASE=terms/hpo
-    """
+    """,
+)
 
 
 @terminology.command("build")

@@ -49,18 +49,16 @@ class _DefaultsToOneCorpus(OneLineGroup):
         return super().parse_args(ctx, args)
 
 
-init_config = typer.Typer(cls=_DefaultsToOneCorpus)
-
-
-@init_config.callback()
-def describe() -> None:
-    """Write the training config of a corpus, or of several tasks on one encoder.
+init_config = typer.Typer(
+    cls=_DefaultsToOneCorpus,
+    help="""Write the training config of a corpus, or of several tasks on one encoder.
 
     Examples: python -m spacy biomed init-config corpus/ncbi_disease ncbi.cfg --encoder biobert
     --epochs 10
 
     python -m spacy biomed init-config multitask --tasks ncbi_disease,hoc --encoder biobert two.cfg
-    """
+    """,
+)
 
 
 @init_config.command(ONE_CORPUS)

@@ -96,19 +96,15 @@ class Cell:
 
         return max(self.settings.values(), key=rank)
 
-    @property
-    def best(self) -> Trial | None:
-        """The chosen trial with the best score on the part that chooses; None without scores."""
-        if len(self.chosen) == 1:
-            return self.chosen[0]
-        scores = self.scores(self.metric, self.select)
-        return self.chosen[scores.index(max(scores))] if scores else None
-
     def value(self, metric: str, statistic: Statistic) -> float | None:
-        """A statistic of the chosen trials' test scores, of 100 points; None without scores."""
+        """A statistic of the chosen trials' test scores, of 100 points; None without scores.
+
+        The best trial is that with the best score on the part that chooses.
+        """
         trials = self.chosen
-        if statistic == "best":
-            trials = [] if self.best is None else [self.best]
+        if statistic == "best" and len(trials) > 1:
+            ranking = self.scores(self.metric, self.select)
+            trials = [trials[ranking.index(max(ranking))]] if ranking else []
         scores = self.scores(metric, trials=trials)
         if not scores:
             return None

@@ -283,8 +283,8 @@ def make_run(run: Run, output: Path, gpu: int) -> None:
         )
         nlp = spacy.load(exported)
         for name, folder in folders.items():
-            scores, _ = score_part(nlp, run.is_joint, folder.name, folder / "test.spacy")
-            result["corpora"][name]["exported"] = scores
+            head = folder.name if run.is_joint else None
+            result["corpora"][name]["exported"], _ = score_part(nlp, head, folder / "test.spacy")
     if run.keep:
         with replacing_pipeline(output / PIPELINES / run.digest, MADE_BY) as partial:
             write_pipeline(nlp, partial)
@@ -361,29 +361,29 @@ def _train(place: Path, config: Config, gpu: int) -> float:
 
 
 def _score(nlp: Language, run: Run, folder: Path) -> dict[str, object]:
-    name = folder.name  # as the head of a joint training is called
-    head = find_head_of(nlp, name if run.is_joint else None)
-    test, tallies = score_part(nlp, run.is_joint, name, folder / "test.spacy")
+    name = folder.name if run.is_joint else None  # as the heads of a joint training are called
+    head = find_head_of(nlp, name)
+    test, tallies = score_part(nlp, name, folder / "test.spacy")
     config = nlp.config.interpolate()
     learned_dev = config["corpora"]["dev"].get("@readers") == "spacy_biomed.NoCorpus.v1"
     dev: Scores = {}
     if (folder / "dev.spacy").is_file() and not learned_dev:
-        dev, _ = score_part(nlp, run.is_joint, name, folder / "dev.spacy")
+        dev, _ = score_part(nlp, name, folder / "dev.spacy")
     main = cast(type[EncoderHead], head.kind).main_score(head.scored_as, head.settings)
     metric = main.removeprefix(_begin(head))
     return {"metric": metric, "dev": dev, "test": test, "tallies": tallies}
 
 
 def score_part(
-    nlp: Language, is_joint: bool, name: str, path: Path
+    nlp: Language, name: str | None, path: Path
 ) -> tuple[Scores, list[dict[str, list[float]]]]:
-    """Score the head of a corpus on a part; with `is_joint` it is the head of this name.
+    """Score a head of a joint training by its name, or the only head of another, on a part.
 
     Returns:
         the head's scores, 0 to 1, by the endings of their names, such as "f"; and what each
         document contributes, as in `EncoderHead.tally`.
     """
-    if is_joint:
+    if name is not None:
         prefixed = nlp.config.interpolate()["corpora"]["train"].get("prefixed") or []
         own = [name] if name in prefixed else []
         examples = list(MultiTaskCorpus({name: path}, {}, own, 0, {})(nlp))
@@ -392,7 +392,7 @@ def score_part(
     for example, doc in zip(examples, nlp.pipe([one.predicted for one in examples]), strict=True):
         example.predicted = doc
     scores = Scorer(nlp=nlp).score(examples)
-    head = find_head_of(nlp, name if is_joint else None)
+    head = find_head_of(nlp, name)
     begin, pipe = _begin(head), nlp.get_pipe(head.name)
     found = {
         key.removeprefix(begin): float(value)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ..errors import BiomedError, escape
@@ -18,10 +16,6 @@ from ._shared.options import split_names
 
 if TYPE_CHECKING:
     from ..corpora.conversion_report import ConversionReport, PartReport
-    from ..formats.documents import Document
-
-
-SECONDS_WITHOUT_BAR = 2.0
 
 
 def convert(
@@ -113,28 +107,29 @@ def convert(
         for part, paths in given.items()
         if paths
     }
-    report = convert_corpus(
-        name,
-        source,
-        output,
-        format=format,
-        language=language,
-        paths=located,
-        encoding=encoding,
-        n_sents=n_sents,
-        tag_label=tag_label,
-        label_map=parse_label_map(map) if map else None,
-        labels=kept_labels,
-        sentences=sentences,
-        pairs=pairs,
-        spans_key=spans_key,
-        replace_mentions=Path(replace_mentions) if replace_mentions else None,
-        copies=copies or 1,
-        seed=seed,
-        on_error=on_error,
-        identifier=identifier,
-        progress=_show_progress,
-    )
+    with create_bar(Console()) as bar:
+        report = convert_corpus(
+            name,
+            source,
+            output,
+            format=format,
+            language=language,
+            paths=located,
+            encoding=encoding,
+            n_sents=n_sents,
+            tag_label=tag_label,
+            label_map=parse_label_map(map) if map else None,
+            labels=kept_labels,
+            sentences=sentences,
+            pairs=pairs,
+            spans_key=spans_key,
+            replace_mentions=Path(replace_mentions) if replace_mentions else None,
+            copies=copies or 1,
+            seed=seed,
+            on_error=on_error,
+            identifier=identifier,
+            progress=lambda documents, part: bar.track(documents, description=part),
+        )
     title = escape(f"{report.name} ({report.language}, {report.format})")
     table = create_table([""], report.parts, Text(title, style="italic"))
     for title, values in _rows(report.parts):
@@ -142,27 +137,6 @@ def convert(
     Console().print(table)
     for line in _remarks(report):
         typer.echo(line)
-
-
-def _show_progress(documents: Sequence[Document], part: str) -> Iterator[Document]:
-    """Yield documents; after two seconds, show a bar."""
-    bar, begin = create_bar(Console()), time.monotonic()
-    try:
-        for document in bar.track(documents, description=part):
-            if time.monotonic() - begin > SECONDS_WITHOUT_BAR:
-                bar.start()  # without effect once it has started
-            yield document
-    finally:
-        if bar.live.is_started:
-            bar.stop()
-
-
-def _conversion_table(report: ConversionReport) -> Table:
-    title = escape(f"{report.name} ({report.language}, {report.format})")
-    table = create_table([""], report.parts, Text(title, style="italic"))
-    for title, values in _rows(report.parts):
-        table.add_row(Text(escape(title)), *values)  # labels may contain any characters
-    return table
 
 
 def _rows(parts: dict[str, PartReport]) -> Iterator[tuple[str, list[str]]]:

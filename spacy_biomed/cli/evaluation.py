@@ -163,7 +163,7 @@ def _measure_speed(
 
 def _advise(pipeline: str, texts: list[str] | None) -> None:
     from ..encoders.batching.concurrency import default_threads
-    from ..encoders.onnx.engine_choice import VARIABLE
+    from ..encoders.onnx.engines import VARIABLE
     from ..evaluation.benchmark import create_texts, find_fastest
 
     console = Console()

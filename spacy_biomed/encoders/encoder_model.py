@@ -1,39 +1,26 @@
-"""What the models of both encoders share: settings, how they read documents, and their files."""
+"""What the models of both encoders share: how they read documents, and their files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import srsly
 from spacy.errors import Errors
 from spacy.tokens import Doc
-from thinc.api import Model, PyTorchShim, Shim
+from thinc.api import Model, PyTorchShim
 
 from ..errors import BiomedError
 from .batching.encoded import EncodedBatch
-from .batching.sequences import Sequences, make_sequences
-from .listener import refuse_replacement
+from .batching.sequences import SequenceBatch, make_sequences
 
 if TYPE_CHECKING:
     import torch
 
 
-def create_encoder_model(
-    kind: str, shim: Shim, functions: tuple[Callable, Callable], **settings: object
-) -> Model[list[Doc], EncodedBatch]:
-    """A model whose shim computes; the settings say how it reads documents.
-
-    The functions are `forward` and `init` of the model.
-    """
-    forward, init = functions
-    attrs = {**settings, "replace_listener_cfg": refuse_replacement}
-    return Model(kind, forward, init=init, dims={"nO": None}, attrs=attrs, shims=[shim])
-
-
 def read_documents(
     model: Model, docs: list[Doc], is_train: bool, budget: int | None = None
-) -> Sequences:
+) -> tuple[list[SequenceBatch], EncodedBatch]:
     """The sequences of documents, by the settings of the model; see `make_sequences`."""
     shim = model.shims[0]
     if shim.tokenizer is None:
@@ -52,20 +39,15 @@ def read_documents(
 
 
 def unpack_files(data: bytes, names: Collection[str]) -> dict[str, bytes]:
-    """Read the output of an encoder's `to_bytes`: the content of its files by name.
-
-    There are all files with these names and no others, or none for an encoder that was not loaded.
-    """
+    """The content of these files, or of none, by name, from what an encoder's `to_bytes` gave."""
     try:
         files = srsly.msgpack_loads(data)
-    except Exception as error:  # whatever MessagePack and the decoders registered for it raise
-        raise BiomedError(
-            "the bytes of this pipeline's encoder are damaged: make them again (`nlp.to_bytes()`)"
-        ) from error
+    except Exception:  # whatever MessagePack and the decoders registered for it raise
+        files = None
     is_whole = isinstance(files, dict) and (not files or files.keys() == set(names))
     if not is_whole or not all(isinstance(content, bytes) for content in files.values()):
         raise BiomedError(
-            "the bytes of this pipeline's encoder are not those of the files "
+            "the bytes of this pipeline's encoder are damaged or are not those of the files "
             f"{', '.join(names)}; nothing was written: make them with `nlp.to_bytes()`"
         )
     return files

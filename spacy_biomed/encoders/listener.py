@@ -13,7 +13,7 @@ from spacy.tokens import Doc
 from thinc.api import Model, Ops
 from thinc.types import Ragged
 
-from ..arrays import Floats2d
+from ..arrays import Floats2d, Ints1d
 from ..errors import BiomedError, list_choices
 from .batching.encoded import EncodedBackprop, EncodedBatch, get_encoding, release_encoding
 from .batching.ragged import borders, split_at
@@ -164,20 +164,34 @@ def _zeros(model: EncoderListener, docs: list[Doc]) -> list:
 
 
 def _first(ops: Ops, batch: EncodedBatch) -> tuple[list[Floats2d], Callable]:
-    rows = batch.first_rows()
-    missing = np.flatnonzero(rows < 0)
+    return _gather(ops, batch, batch.first_rows(), borders(batch.token_counts))
+
+
+def _cls(ops: Ops, batch: EncodedBatch) -> tuple[list[Floats2d], Callable]:
+    if len(batch.ids) == 0:  # documents without tokens alone
+        zeros = [ops.alloc2f(1, batch.hidden.shape[1]) for _ in range(len(batch))]
+        return zeros, lambda d_outputs: ops.alloc2f(*batch.hidden.shape)
+    rows = np.where(batch.row_counts > 0, borders(batch.row_counts)[:-1], -1)
+    return _gather(ops, batch, rows, np.arange(len(batch) + 1))
+
+
+def _gather(
+    ops: Ops, batch: EncodedBatch, rows: Ints1d, places: Ints1d
+) -> tuple[list[Floats2d], Callable]:
+    """These rows of the batch, or zeros for -1, with a document's between two places."""
+    missing = ops.xp.asarray(np.flatnonzero(rows < 0))
     rows = np.maximum(rows, 0)
     vectors = batch.hidden[ops.xp.asarray(rows)]
     if len(missing):
-        vectors[ops.xp.asarray(missing)] = 0.0
+        vectors[missing] = 0.0
 
     def backprop(d_outputs: list[Floats2d]) -> Floats2d:
         d_vectors = ops.xp.concatenate(d_outputs)
         if len(missing):
-            d_vectors[ops.xp.asarray(missing)] = 0.0
+            d_vectors[missing] = 0.0
         return _scatter(ops, batch, rows, d_vectors)
 
-    return split_at(vectors, borders(batch.token_counts)), backprop
+    return split_at(vectors, places), backprop
 
 
 def _mean(ops: Ops, batch: EncodedBatch) -> tuple[list[Floats2d], Callable]:
@@ -210,21 +224,6 @@ def _pieces(ops: Ops, batch: EncodedBatch) -> tuple[list[Ragged], Callable]:
         return _scatter(ops, batch, rows, d_vectors)
 
     return outputs, backprop
-
-
-def _cls(ops: Ops, batch: EncodedBatch) -> tuple[list[Floats2d], Callable]:
-    has_rows = np.flatnonzero(batch.row_counts)
-    rows = (np.cumsum(batch.row_counts) - batch.row_counts)[has_rows]
-    has_rows, rows = ops.xp.asarray(has_rows), ops.xp.asarray(rows)
-    vectors = ops.alloc2f(len(batch), batch.hidden.shape[1])
-    vectors[has_rows] = batch.hidden[rows]
-
-    def backprop(d_outputs: list[Floats2d]) -> Floats2d:
-        d_hidden = ops.alloc2f(*batch.hidden.shape)
-        d_hidden[rows] = ops.xp.concatenate(d_outputs)[has_rows]
-        return d_hidden
-
-    return split_at(vectors, np.arange(len(batch) + 1)), backprop
 
 
 POOLINGS = {"first": _first, "mean": _mean, "pieces": _pieces, "cls": _cls}

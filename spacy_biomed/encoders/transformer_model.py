@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from types import ModuleType
 
 from spacy.tokens import Doc
 from thinc.api import Model
@@ -11,7 +10,7 @@ from thinc.api import Model
 from ..errors import BiomedError, install_command, list_choices
 from .batching.encoded import EncodedBatch
 from .batching.pair_pieces import PairOverflow
-from .encoder_model import create_encoder_model
+from .listener import refuse_replacement
 from .torch.precision import PRECISIONS, Precision
 
 
@@ -65,25 +64,6 @@ def TransformerModel_v1(
     Raises:
         BiomedError: without the packages of the extra `train`, or if a setting is out of range.
     """
-    torch_model = _import_torch_model(name, precision, dropout)
-    return create_encoder_model(
-        "biomed_transformer",
-        torch_model.EncoderShim(precision, gradient_checkpointing, word_piece_dropout),
-        (torch_model.forward, torch_model.init),
-        name=name,
-        revision=revision,
-        dropout=dropout,
-        window=window,
-        context=context,
-        batch_pieces=batch_pieces,
-        pair_overflow=pair_overflow,
-        normalize=normalize,
-        accents=accents,
-    )
-
-
-def _import_torch_model(name: str, precision: str, dropout: float | None) -> ModuleType:
-    """The module that computes, once the settings are checked."""
     try:
         torch_model = import_module(".torch.torch_model", __package__)
     except ImportError as error:
@@ -96,4 +76,20 @@ def _import_torch_model(name: str, precision: str, dropout: float | None) -> Mod
         raise BiomedError(f"unknown precision '{precision}' for encoder '{name}': {advice}")
     if dropout is not None and not 0.0 <= dropout < 1.0:
         raise BiomedError(f"dropout of encoder '{name}' is {dropout}: use 0.0 to less than 1.0")
-    return torch_model
+    shim = torch_model.EncoderShim(precision, gradient_checkpointing, word_piece_dropout)
+    attrs = {
+        "name": name,
+        "revision": revision,
+        "dropout": dropout,
+        "window": window,
+        "context": context,
+        "batch_pieces": batch_pieces,
+        "pair_overflow": pair_overflow,
+        "normalize": normalize,
+        "accents": accents,
+        "replace_listener_cfg": refuse_replacement,
+    }
+    forward, init = torch_model.forward, torch_model.init
+    return Model(
+        "biomed_transformer", forward, init=init, dims={"nO": None}, attrs=attrs, shims=[shim]
+    )

@@ -294,7 +294,7 @@ def _measure(
     pipeline: str, engine: str, processes: int, threads: int, texts: list[str]
 ) -> tuple[str, float]:
     """Annotate the texts in several processes; return the engine, and words per second."""
-    from ..encoders.onnx.engine_choice import VARIABLE
+    from ..encoders.onnx.engines import VARIABLE
 
     environment = thread_settings(threads) | ({VARIABLE: engine} if engine else {})
 

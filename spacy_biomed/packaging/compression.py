@@ -17,7 +17,7 @@ from spacy.training import Example
 from thinc.api import Config, Model, to_numpy
 
 from ..encoders.loading import CONFIG, WEIGHTS
-from ..encoders.onnx.engine_choice import usable_engines
+from ..encoders.onnx.engines import usable_engines
 from ..encoders.onnx.onnx_model import SETTINGS
 from ..errors import BiomedError, DamagedPipelineError, list_choices
 from ..evaluation.pipeline_worker import directory_size, spread

@@ -16,9 +16,8 @@ from encoded_rows import cosines
 from engines_here import needs_openvino
 from transformers import AutoConfig, AutoModel
 
-from spacy_biomed.encoders.onnx import engine_choice
-from spacy_biomed.encoders.onnx.engine_choice import choose_engine
-from spacy_biomed.encoders.onnx.engines import ENGINES, create_engine
+from spacy_biomed.encoders.onnx import engines
+from spacy_biomed.encoders.onnx.engines import ENGINES, choose_engine, create_engine
 from spacy_biomed.encoders.onnx.onnx_export import export_encoder
 from spacy_biomed.encoders.onnx.onnx_model import OnnxTransformerModel_v1
 from spacy_biomed.errors import BiomedError
@@ -31,7 +30,7 @@ TEXTS = [*PLAIN_TEXTS[:-1], PLAIN_TEXTS[-1] * 30]
 @pytest.fixture(autouse=True)
 def _no_variable(monkeypatch, tmp_path):
     monkeypatch.delenv("SPACY_BIOMED_ENGINE")
-    monkeypatch.setattr(engine_choice, "user_cache_path", lambda *args, **kwargs: tmp_path / "home")
+    monkeypatch.setattr(engines, "user_cache_path", lambda *args, **kwargs: tmp_path / "home")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +65,7 @@ def time_as(monkeypatch, **speeds):
         timed.append(type(engine).__module__.rpartition(".")[2].removesuffix("_engine"))
         return speeds[timed[-1]]
 
-    monkeypatch.setattr(engine_choice, "_time", measure)
+    monkeypatch.setattr(engines, "_time", measure)
     return timed
 
 
@@ -258,10 +257,8 @@ def test_a_cache_directory_that_cannot_be_written_is_no_error(tiny, monkeypatch,
 
 
 def test_speeds_are_measured_in_word_pieces(tiny, monkeypatch):
-    speeds, time = [], engine_choice._time
-    monkeypatch.setattr(
-        engine_choice, "_time", lambda *given: speeds.append(time(*given)) or speeds[-1]
-    )
+    speeds, time = [], engines._time
+    monkeypatch.setattr(engines, "_time", lambda *given: speeds.append(time(*given)) or speeds[-1])
     choose(tiny)
     assert len(speeds) == len(ENGINES)
     assert all(speed > 100 for speed in speeds)

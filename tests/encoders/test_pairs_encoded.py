@@ -99,9 +99,9 @@ def test_a_batch_without_pairs_has_no_segments(tiny_bert, make_model, nlp):
     tokenizer = make_model(tiny_bert).shims[0].tokenizer
     settings = {"window": 512, "context": 64, "budget": 20}
     single = nlp.make_doc("Aspirin reduced the risk.")
-    [batch] = make_sequences([single], tokenizer, **settings).batches
+    [batch], _ = make_sequences([single], tokenizer, **settings)
     assert batch.segments is None
-    batches = make_sequences([single, *make_docs(nlp)], tokenizer, **settings).batches
+    batches, _ = make_sequences([single, *make_docs(nlp)], tokenizer, **settings)
     assert {batch.segments.shape == batch.ids.shape for batch in batches} == {True}
     assert {0, 1} == {segment for batch in batches for segment in np.unique(batch.segments)}
 

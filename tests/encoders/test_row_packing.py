@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModel
 
 from spacy_biomed.annotations.pairs import pair
 from spacy_biomed.encoders.batching.windows import batch_by_length, one_a_line, pack_by_length
-from spacy_biomed.encoders.capabilities import PACKING_ATTENTION, PACKING_MODEL_TYPES
+from spacy_biomed.encoders.torch.torch_model import PACKING_ATTENTION, PACKING_MODEL_TYPES
 from spacy_biomed.encoders.transformer_model import TransformerModel_v1
 
 TEXTS = [

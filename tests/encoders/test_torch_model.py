@@ -9,7 +9,7 @@ from spacy.tokens import Doc
 from thinc.api import SGD, Adam
 from transformers import AutoModel, AutoTokenizer
 
-from spacy_biomed.encoders.batching.padding import SequenceBatch
+from spacy_biomed.encoders.batching.sequences import SequenceBatch
 from spacy_biomed.encoders.capabilities import max_sequence_length
 from spacy_biomed.encoders.torch.dropout import ByteDropout
 from spacy_biomed.encoders.torch.precision import resolve_precision

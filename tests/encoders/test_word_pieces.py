@@ -237,7 +237,7 @@ def test_full_collections_of_words_begin_anew(tiny_bert, monkeypatch):
     few, more, many, long = ["a b", "c"], ["c d", "e"], ["a b c d e f"], ["." * 41]
     for texts in (few, more, many, long, more, few):
         assert_same_pieces(tokenizer(texts), by_the_library(tokenizer, texts))
-        assert len(tokenizer._known_words._known[0]) <= 4
+        assert len(tokenizer._known[0]) <= 4
 
 
 def test_threads_share_known_words(tiny_bert, monkeypatch):

@@ -6,7 +6,6 @@ from types import FunctionType, ModuleType
 import pytest
 import spacy
 
-from spacy_biomed.encoders.batching.word_piece_tokenizer import KnownWords
 from spacy_biomed.packaging.compression import write_compressed
 from spacy_biomed.serving.annotator import Annotator
 from spacy_biomed.serving.batching import Job
@@ -45,7 +44,7 @@ def nlp(request, tiny_bert, tmp_path):
         write_compressed(nlp, tmp_path / "exported", "int8", False)
         nlp = spacy.load(tmp_path / "exported")
     # As for an encoder like BERT; the small one has another tokenizer.
-    nlp.get_pipe("biomed_transformer").model.shims[0].tokenizer._known_words = KnownWords()
+    nlp.get_pipe("biomed_transformer").model.shims[0].tokenizer._keeps_words = True
     return nlp
 
 

@@ -1,7 +1,5 @@
 """Which word pieces cover which tokens, by character offsets, for a whole batch in arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 from spacy.attrs import IDX, LENGTH
 from spacy.tokens import Doc
@@ -24,12 +22,9 @@ def token_offsets(docs: list[Doc]) -> tuple[Ints1d, Ints1d, Ints1d]:
 def align_tokens(docs: list[Doc], pieces: WordPieces) -> tuple[Ints1d, Ints1d, Ints1d]:
     """Align the tokens of each document with the word pieces of its text.
 
-    A piece belongs to every token with which it shares a character. A token may have several
-    pieces, several tokens may share one piece, and a white space token has none.
-
-    Returns:
-        indices (aligned,), the pieces of the first token, then of the second, and so on, counted
-        from the beginning of their document; piece_counts (tokens,); and token_counts (docs,).
+    A piece belongs to every token with which it shares a character. It gives indices, (aligned,),
+    the pieces of the first token, then of the second, and so on, counted from the beginning of
+    their document; piece_counts, (tokens,); and token_counts, (docs,).
     """
     token_starts, token_ends, token_counts = token_offsets(docs)
     # Texts are concatenated, so that one binary search serves the whole batch.
@@ -44,8 +39,6 @@ def align_tokens(docs: list[Doc], pieces: WordPieces) -> tuple[Ints1d, Ints1d, I
     counts = np.where(ends > starts, np.maximum(last - first, 0), 0)
     piece_offsets = np.cumsum(pieces.lengths) - pieces.lengths
     local = np.arange(len(starts)) - np.repeat(piece_offsets, pieces.lengths)
-    if np.all(counts == 1):  # each piece in one token
-        return local, np.bincount(first, minlength=len(token_starts)), token_counts
     tokens = ranges(first, counts)
     indices = np.repeat(local, counts)
     if np.any(np.diff(tokens) < 0):  # several pieces of one character that lies in several tokens

@@ -1,7 +1,5 @@
 """Consecutive stretches of flat arrays: where they begin, and their contents."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypeVar

@@ -57,11 +57,9 @@ def make_windows(
     the window in which it is most central, so that it has at least `context` neighbours on each
     side, as far as the document has them.
 
-    Args:
-        lengths: (docs,) word pieces in each document.
-        capacity, context: a number for all documents, or (docs,).
-        is_read: (docs,) whether a document gets windows; by default if it has word pieces. The
-            window of a document without word pieces is empty.
+    `lengths`, (docs,), are word pieces; `capacity` and `context` are numbers or (docs,). `is_read`,
+    (docs,), says whether a document gets windows, by default if it has word pieces. The window of
+    a document without word pieces is empty.
     """
     if np.any(capacity <= 2 * context):
         raise ValueError(f"context ({context}) must be less than half the window ({capacity})")
@@ -75,19 +73,16 @@ def make_windows(
     start = place * (length - size) // np.maximum(count - 1, 1)
     end = start + size
     keep_start, keep_end = start.copy(), end.copy()
-    follows = place > 0
-    border = (start[follows] + end[np.flatnonzero(follows) - 1]) // 2
-    keep_start[follows] = border
-    keep_end[np.flatnonzero(follows) - 1] = border
+    follows = np.flatnonzero(place)
+    keep_start[follows] = keep_end[follows - 1] = (start[follows] + end[follows - 1]) // 2
     return Windows(doc, start, end, keep_start, keep_end)
 
 
 def batch_by_length(lengths: Ints1d, budget: int) -> list[Ints1d]:
-    """Group sequences of similar length into batches of at most `budget` padded word pieces.
+    """The indices of sequences of similar length, in batches of at most `budget` padded pieces.
 
-    Returns:
-        indices of the sequences of each batch, longest batch first, so that a budget that does not
-        fit into memory fails at once. A longer sequence becomes a separate batch.
+    The longest batch is the first, so that a budget that does not fit into memory fails at once. A
+    longer sequence becomes a separate batch.
     """
     order = np.argsort(-lengths, kind="stable")
     batches: list[Ints1d] = []
@@ -101,19 +96,12 @@ def batch_by_length(lengths: Ints1d, budget: int) -> list[Ints1d]:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The positions of the sequences in one batch.
+    """The positions of the sequences in one batch."""
 
-    Attributes:
-        sequences: (sequences,) indices of the sequences.
-        lines: (sequences,) the line of the batch that contains each sequence.
-        starts: (sequences,) its first place in that line.
-        shape: number of lines of the batch, and of places in each line.
-    """
-
-    sequences: Ints1d
-    lines: Ints1d
-    starts: Ints1d
-    shape: tuple[int, int]
+    sequences: Ints1d  # (sequences,) indices of the sequences
+    lines: Ints1d  # (sequences,) the line of the batch that contains each of them
+    starts: Ints1d  # (sequences,) its first place in that line
+    shape: tuple[int, int]  # number of lines, and of places in each
 
 
 def one_a_line(sequences: Ints1d, lengths: Ints1d) -> Placement:
@@ -130,13 +118,8 @@ def pack_by_length(lengths: Ints1d, budget: int, longest: int) -> list[Placement
     one-dimensional packing algorithms"): each sequence goes into the fullest line that has room.
     The batches are about equally large.
 
-    Args:
-        lengths: (sequences,) number of places of each sequence, at least 1.
-        budget: maximum places of one batch; a longer sequence gets a batch with a single line.
-        longest: maximum places of a line.
-
-    Returns:
-        the batches, starting with that of the longest sequence.
+    `lengths`, (sequences,), are at least 1, `budget` is the most places of a batch with several
+    lines, and `longest` of a line. The batch of the longest sequence is the first.
     """
     order = np.argsort(-lengths, kind="stable").tolist()
     sizes = lengths.tolist()
@@ -146,38 +129,18 @@ def pack_by_length(lengths: Ints1d, budget: int, longest: int) -> list[Placement
     while order:
         width = min(math.ceil(sizes[order[0]] / _GRAIN) * _GRAIN, longest)
         most_lines = max(min(math.ceil(share / width), budget // width), 1)
-        placed, order = _fill_lines(order, sizes, width, most_lines)
+        rooms = [(width, line) for line in range(most_lines)]  # places left, the fullest line first
+        placed, left = [], []
+        for sequence in order:
+            size = sizes[sequence]
+            fitting = bisect_left(rooms, (size, 0))
+            if fitting == len(rooms):
+                left.append(sequence)
+                continue
+            room, line = rooms.pop(fitting)
+            placed.append((sequence, line, width - room))
+            insort(rooms, (room - size, line))
         sequences, lines, starts = np.array(placed, dtype="int64").T
         batches.append(Placement(sequences, lines, starts, (int(lines.max()) + 1, width)))
+        order = left
     return batches
-
-
-def _fill_lines(
-    order: list[int], sizes: list[int], width: int, most_lines: int
-) -> tuple[list[tuple[int, int, int]], list[int]]:
-    """Fill the lines of one batch with sequences, the longest first.
-
-    Returns:
-        (sequence, line, start) of the sequences that fit; and the sequences that do not.
-    """
-    placed: list[tuple[int, int, int]] = []
-    left: list[int] = []
-    rooms: list[tuple[int, int]] = []  # (places left, line), the fullest first
-    lines = 0
-    for i, sequence in enumerate(order):
-        size = sizes[sequence]
-        fitting = bisect_left(rooms, (size, 0))
-        if fitting < len(rooms):
-            room, line = rooms.pop(fitting)
-        elif lines < most_lines:
-            room, line = width, lines
-            lines += 1
-        else:
-            left.append(sequence)
-            if not rooms:
-                return placed, left + order[i + 1 :]
-            continue
-        placed.append((sequence, line, width - room))
-        if room > size:
-            insort(rooms, (room - size, line))
-    return placed, left

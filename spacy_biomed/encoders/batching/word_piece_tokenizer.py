@@ -8,8 +8,6 @@ Only the `tokenizers` library is needed: a pipeline without torch uses this code
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
@@ -30,21 +28,12 @@ MOST_WORDS, MOST_PIECES = 2**14, 2**16
 
 @dataclass(frozen=True, slots=True)
 class WordPieces:
-    """The word pieces of a batch of texts, without special tokens, concatenated.
+    """The word pieces of a batch of texts, without special tokens, concatenated."""
 
-    Attributes:
-        ids: (pieces,) vocabulary ids.
-        starts, ends: (pieces,) half-open character offsets of each piece in its text.
-        lengths: (texts,) pieces in each text.
-    """
-
-    ids: Ints1d
-    starts: Ints1d
-    ends: Ints1d
-    lengths: Ints1d
-
-
-Tokenize = Callable[[list[str]], WordPieces]
+    ids: Ints1d  # (pieces,) vocabulary ids
+    starts: Ints1d  # (pieces,) where each piece starts in its text, in characters
+    ends: Ints1d  # (pieces,) where it ends, exclusive
+    lengths: Ints1d  # (texts,) pieces in each text
 
 
 def splits_at_spaces(tokenizer: Tokenizer) -> bool:
@@ -60,77 +49,14 @@ def splits_at_spaces(tokenizer: Tokenizer) -> bool:
     )
 
 
-class KnownWords:
-    """Tokenizes each distinct word once, for a tokenizer that `splits_at_spaces`.
-
-    Words are kept until there is no room for new ones; then those of the present batch are the
-    first of a new collection. Copies and pickles start without any. Threads may share it: a
-    collection never changes.
-    """
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Forget all words."""
-        # Each word's pieces, as id, start, end, id, start, end, ...; and the number of all pieces.
-        self._known: tuple[dict[str, tuple[int, ...]], int] = {}, 0
-
-    def look_up(self, texts: list[str], tokenize: Tokenize) -> WordPieces:
-        """The word pieces of texts, as `tokenize` gives them."""
-        split = [text.split(" ") for text in texts]
-        words = list(chain.from_iterable(split))
-        known = self._learn(words, tokenize)
-        if known is None:
-            return tokenize(texts)
-        found = [known[word] for word in words]
-        counts = np.fromiter(map(len, found), "int64", len(words)) // 3
-        numbers = np.fromiter(chain.from_iterable(found), "int64", 3 * int(counts.sum()))
-        ids, starts, ends = numbers.reshape(-1, 3).T
-        words_of_texts = np.fromiter(map(len, split), "int64", len(split))
-        first_words = np.cumsum(words_of_texts) - words_of_texts
-        room = np.fromiter(map(len, words), "int64", len(words)) + 1  # and the space after it
-        offsets = np.cumsum(room) - room
-        offsets -= np.repeat(offsets[first_words], words_of_texts)
-        moved = np.repeat(offsets, counts)
-        return WordPieces(ids, starts + moved, ends + moved, np.add.reduceat(counts, first_words))
-
-    def _learn(self, words: list[str], tokenize: Tokenize) -> dict[str, tuple[int, ...]] | None:
-        """A collection with all these words; None if they are too many."""
-        for known, kept in (self._known, ({}, 0)):
-            new = [word for word in dict.fromkeys(words) if word not in known]
-            if not new:
-                return known
-            if len(known) + len(new) <= MOST_WORDS:
-                pieces = tokenize(new)
-                kept += len(pieces.ids)
-                if kept <= MOST_PIECES:
-                    rows = np.stack([pieces.ids, pieces.starts, pieces.ends], axis=1)
-                    parts = split_at(rows.ravel(), 3 * borders(pieces.lengths))
-                    known = known | dict(
-                        zip(new, map(tuple, map(np.ndarray.tolist, parts)), strict=True)
-                    )
-                    self._known = known, kept
-                    return known
-        return None
-
-    def __reduce__(self) -> tuple[type[KnownWords], tuple[()]]:
-        return KnownWords, ()
-
-
 @dataclass(frozen=True, slots=True)
 class PairTemplate:
-    """The special tokens and segment ids an encoder expects for a pair of texts in one sequence.
+    """The special tokens and segment ids an encoder expects for a pair of texts in one sequence."""
 
-    Attributes:
-        before, between, after: vocabulary ids of the special tokens.
-        segments: segment ids (token types) of the special tokens before, of the first text, of the
-            special tokens between, of the second text, and of the special tokens after.
-    """
-
-    before: list[int]
+    before: list[int]  # vocabulary ids of special tokens
     between: list[int]
     after: list[int]
+    # Segment ids (token types) of the special tokens before, of the first text, and so on.
     segments: tuple[list[int], int, list[int], int, list[int]]
 
     @property
@@ -142,26 +68,24 @@ class PairTemplate:
 class WordPieceTokenizer:
     """A `tokenizers.Tokenizer` whose special tokens around a sequence are stored separately.
 
-    Attributes:
-        prefix, suffix: ids that the encoder expects around one sequence, such as [CLS] and [SEP],
-            taken from the tokenizer's post-processor.
-        pair: the same for two texts in one sequence. If the post-processor has no template for
-            pairs, they get `prefix` before the first and `suffix` after each, and the segment ids 0
-            and 1.
-        pad: id that pads short sequences of a batch.
-        mask: id of the mask token; None if the vocabulary has none.
+    If the tokenizer `splits_at_spaces`, each distinct word is tokenized once. Words are kept until
+    there is no room for new ones; then those of the present batch are the first of a new
+    collection. Copies and pickles start without any.
     """
 
     def __init__(self, tokenizer: Tokenizer, pad: int = 0):
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self.tokenizer = tokenizer
-        self.pad = pad
+        self.pad = pad  # the id that pads short sequences of a batch
+        # The ids around one sequence, such as [CLS] and [SEP], and around two texts, as the
+        # tokenizer's post-processor has them.
         self.prefix, self.suffix = _special_ids(tokenizer)
-        self.pair = _read_pair(tokenizer) or _default_pair(self.prefix, self.suffix)
+        self.pair = _read_pair(tokenizer, self.prefix, self.suffix)
         known = map(tokenizer.token_to_id, ("[MASK]", "<mask>"))
         self.mask = next((token for token in known if token is not None), None)
-        self._known_words = KnownWords() if splits_at_spaces(tokenizer) else None
+        self._keeps_words = splits_at_spaces(tokenizer)
+        self.forget_words()
 
     @classmethod
     def from_str(cls, data: str, pad: int) -> WordPieceTokenizer:
@@ -177,16 +101,51 @@ class WordPieceTokenizer:
         around = (self.prefix, self.suffix, pair.before, pair.between, pair.after, [self.pad])
         return sorted(set(chain.from_iterable(around)))
 
-    def __call__(self, texts: list[str]) -> WordPieces:
-        """The word pieces of texts, without special tokens around them."""
-        if self._known_words is None:
-            return self._tokenize(texts)
-        return self._known_words.look_up(texts, self._tokenize)
-
     def forget_words(self) -> None:
         """Let go of the words of texts, which are otherwise kept for the next ones."""
-        if self._known_words is not None:
-            self._known_words.forget()
+        # Each word's pieces, as id, start, end, id, start, end, ...; and the number of all pieces.
+        # A collection never changes, so that threads may share it.
+        self._known: tuple[dict[str, tuple[int, ...]], int] = {}, 0
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_known": ({}, 0)}
+
+    def __call__(self, texts: list[str]) -> WordPieces:
+        """The word pieces of texts, without special tokens around them."""
+        split = [text.split(" ") for text in texts]
+        words = list(chain.from_iterable(split))
+        known = self._learn(words) if self._keeps_words else None
+        if known is None:
+            return self._tokenize(texts)
+        found = [known[word] for word in words]
+        counts = np.fromiter(map(len, found), "int64", len(words)) // 3
+        numbers = np.fromiter(chain.from_iterable(found), "int64", 3 * int(counts.sum()))
+        ids, starts, ends = numbers.reshape(-1, 3).T
+        words_of_texts = np.fromiter(map(len, split), "int64", len(split))
+        first_words = np.cumsum(words_of_texts) - words_of_texts
+        room = np.fromiter(map(len, words), "int64", len(words)) + 1  # and the space after it
+        offsets = np.cumsum(room) - room
+        offsets -= np.repeat(offsets[first_words], words_of_texts)
+        moved = np.repeat(offsets, counts)
+        return WordPieces(ids, starts + moved, ends + moved, np.add.reduceat(counts, first_words))
+
+    def _learn(self, words: list[str]) -> dict[str, tuple[int, ...]] | None:
+        """A collection with all these words; None if they are too many."""
+        for known, kept in (self._known, ({}, 0)):
+            new = [word for word in dict.fromkeys(words) if word not in known]
+            if not new:
+                return known
+            if len(known) + len(new) <= MOST_WORDS:
+                pieces = self._tokenize(new)
+                kept += len(pieces.ids)
+                if kept <= MOST_PIECES:
+                    rows = np.stack([pieces.ids, pieces.starts, pieces.ends], axis=1)
+                    parts = split_at(rows.ravel(), 3 * borders(pieces.lengths))
+                    learned = map(tuple, map(np.ndarray.tolist, parts))
+                    known = known | dict(zip(new, learned, strict=True))
+                    self._known = known, kept
+                    return known
+        return None
 
     def read_normalized(self, texts: list[str]) -> WordPieces:
         """The word pieces of normalised texts; offsets are those of the texts as given."""
@@ -206,11 +165,19 @@ class WordPieceTokenizer:
         return pieces
 
     def _tokenize(self, texts: list[str]) -> WordPieces:
-        with _explaining_panics():
+        try:
             if len(texts) == 1:  # a batch of one takes half as long again
                 encodings = [self.tokenizer.encode(texts[0], add_special_tokens=False)]
             else:
                 encodings = self.tokenizer.encode_batch(texts, add_special_tokens=False)
+        except BaseException as error:
+            # The library panics where a pattern takes too many steps on a text, as (a+)+$ does.
+            if type(error).__name__ != "PanicException":  # which is not an Exception
+                raise
+            raise BiomedError(
+                "the encoder's tokenizer fails on a text: a pattern in its tokenizer.json takes "
+                "too long; get tokenizer.json from the encoder's authors again"
+            ) from error
         lengths = np.fromiter(map(len, encodings), dtype="int64", count=len(texts))
         total = int(lengths.sum())
         flat_ids = chain.from_iterable(encoding.ids for encoding in encodings)
@@ -220,23 +187,6 @@ class WordPieceTokenizer:
         )
         offsets = np.fromiter(flat_offsets, dtype="int64", count=2 * total).reshape(total, 2)
         return WordPieces(ids, offsets[:, 0], offsets[:, 1], lengths)
-
-
-@contextmanager
-def _explaining_panics() -> Iterator[None]:
-    """Turn a panic of the tokenizers library, which is not an Exception, into an error of a line.
-
-    It panics where a pattern of a tokenizer.json takes too many steps on a text, as (a+)+$ does.
-    """
-    try:
-        yield
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":
-            raise
-        raise BiomedError(
-            "the encoder's tokenizer fails on a text: a pattern in its tokenizer.json takes too "
-            "long; get tokenizer.json from the encoder's authors again"
-        ) from error
 
 
 def _special_ids(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
@@ -249,30 +199,20 @@ def _special_ids(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
     return encoding.ids[: inside[0]], encoding.ids[inside[-1] + 1 :]
 
 
-def _read_pair(tokenizer: Tokenizer) -> PairTemplate | None:
-    """The tokenizer's template for two texts; None if it has none, or it cannot be determined."""
+def _read_pair(tokenizer: Tokenizer, prefix: list[int], suffix: list[int]) -> PairTemplate:
+    """The tokenizer's template for two texts.
+
+    By default, there is `prefix` before the first and `suffix` after each, with segments 0 and 1.
+    """
     encoding = tokenizer.encode("a", "a", add_special_tokens=True)
     text_of = encoding.sequence_ids
     if None not in text_of or not {0, 1} <= set(text_of):
-        return None
+        zeros, ones = [0] * len(suffix), [1] * len(suffix)
+        return PairTemplate(prefix, suffix, suffix, ([0] * len(prefix), 0, zeros, 1, ones))
     first, second = text_of.index(0), text_of.index(1)
-    first_end = first + text_of.count(0)
-    second_end = second + text_of.count(1)
-    ids, segments = encoding.ids, encoding.type_ids
-    return PairTemplate(
-        before=ids[:first],
-        between=ids[first_end:second],
-        after=ids[second_end:],
-        segments=(
-            segments[:first],
-            segments[first],
-            segments[first_end:second],
-            segments[second],
-            segments[second_end:],
-        ),
-    )
-
-
-def _default_pair(prefix: list[int], suffix: list[int]) -> PairTemplate:
-    zeros, ones = [0] * len(prefix), [1] * len(suffix)
-    return PairTemplate(prefix, suffix, suffix, (zeros, 0, [0] * len(suffix), 1, ones))
+    first_end, second_end = first + text_of.count(0), second + text_of.count(1)
+    special = slice(first), slice(first_end, second), slice(second_end, None)
+    before, between, after = (encoding.type_ids[part] for part in special)
+    segments = before, encoding.type_ids[first], between, encoding.type_ids[second], after
+    before, between, after = (encoding.ids[part] for part in special)
+    return PairTemplate(before, between, after, segments)

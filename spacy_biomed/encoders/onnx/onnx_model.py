@@ -9,6 +9,8 @@ import json
 import os
 import warnings
 from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -22,12 +24,12 @@ from ...arrays import Floats2d
 from ...errors import BiomedError, DamagedPipelineError, first_line
 from ..batching.concurrency import default_threads, map_concurrently
 from ..batching.encoded import EncodedBatch
-from ..batching.padding import SequenceBatch
 from ..batching.pair_pieces import PairOverflow
+from ..batching.sequences import SequenceBatch
 from ..batching.word_piece_tokenizer import WordPieceTokenizer
-from ..encoder_model import create_encoder_model, read_documents, unpack_files
+from ..encoder_model import read_documents, unpack_files
 from ..finite import check_scores
-from .engine_choice import choose_engine, read_setting
+from ..listener import refuse_replacement
 from .engines import (
     ENGINES,
     Engine,
@@ -35,8 +37,9 @@ from .engines import (
     EnginePrecision,
     EngineSetting,
     Inputs,
+    choose_engine,
     create_engine,
-    is_installed,
+    read_setting,
 )
 from .onnx_weights import check_weights
 
@@ -73,47 +76,43 @@ def OnnxTransformerModel_v1(
             many runs in parallel as there are threads.
         engine: "onnxruntime", "openvino", or "auto" for the faster one. It is found out with the
             first texts that a process annotates, and remembered in the user's cache directory
-            (`engine_choice.py`). The environment variable SPACY_BIOMED_ENGINE overrides it. Where
+            (`engines.py`). The environment variable SPACY_BIOMED_ENGINE overrides it. Where
             OpenVINO is not installed, or cannot run the encoder, ONNX Runtime does.
         precision: number format of matrix products that are not int8. ONNX Runtime always computes
             them in fp32; OpenVINO in "fp32" or "bf16". "auto" is bf16 on processors that have
             instructions for it.
     """
-    return create_encoder_model(
-        "biomed_onnx_transformer",
-        OnnxShim(threads, engine, precision),
-        (forward, init),
-        path=path,
-        window=window,
-        context=context,
-        batch_pieces=batch_pieces,
-        pair_overflow=pair_overflow,
-        normalize=normalize,
-        accents=accents,
+    shim = OnnxShim(threads, engine, precision)
+    attrs = {
+        "path": path,
+        "window": window,
+        "context": context,
+        "batch_pieces": batch_pieces,
+        "pair_overflow": pair_overflow,
+        "normalize": normalize,
+        "accents": accents,
+        "replace_listener_cfg": refuse_replacement,
+    }
+    return Model(
+        "biomed_onnx_transformer", forward, init=init, dims={"nO": None}, attrs=attrs, shims=[shim]
     )
 
 
 class OnnxShim(Shim):
-    """The exported encoder, its tokenizer, and the engine that runs it.
-
-    Attributes:
-        choice: the engine; None before anything is loaded. With "auto" it is ONNX Runtime until
-            enough text was read to choose by.
-        files: content of the encoder's files by name; empty before anything is loaded.
-        settings: the content of `encoder.json`: width, max_length, pad, precision, name, whether
-            the model takes segment ids (missing for encoders exported before pairs were supported),
-            and the engines that can run it (any, if missing).
-    """
+    """The exported encoder, its tokenizer, and the engine that runs it."""
 
     def __init__(self, threads: int | None, engine: EngineSetting, precision: EnginePrecision):
         super().__init__(None)
         self.threads = threads
         self.setting = engine
         self.precision = precision
+        # With "auto" it is ONNX Runtime until enough text was read to choose by.
         self.choice: EngineName | None = None
         self._is_open = False  # whether an engine is still to be chosen
         self._lock = RLock()
-        self.files: dict[str, bytes] = {}
+        self.files: dict[str, bytes] = {}  # their content by name
+        # The content of `encoder.json`, in which encoders exported before pairs were supported do
+        # not say whether the model takes segment ids, or which engines can run it.
         self.settings: dict[str, Any] = {}
         self.tokenizer: WordPieceTokenizer | None = None
         self._engines: dict[int, Engine] = {}
@@ -140,8 +139,7 @@ class OnnxShim(Shim):
         if len(batches) == 1 or threads == 1:
             engine = self.engine(threads)
             return [self._run(engine, batch) for batch in batches]
-        engine = self.engine(1)
-        return map_concurrently(lambda batch: self._run(engine, batch), batches, threads)
+        return map_concurrently(partial(self._run, self.engine(1)), batches, threads)
 
     def _run(self, engine: Engine, batch: SequenceBatch) -> Floats2d:
         hidden = engine.run(self._inputs(batch), OUTPUT)
@@ -212,8 +210,21 @@ class OnnxShim(Shim):
                     stacklevel=2,
                 )
                 name = engines[0]
-            name, engine = self._create_or_replace(name, files[MODEL], threads)
-            check_signature(engine, settings)
+            try:
+                engine = self._create(name, files[MODEL], threads)
+            except Exception as error:  # the engines raise nothing more specific
+                if name == "onnxruntime":
+                    raise
+                engine = self._create("onnxruntime", files[MODEL], threads)
+                warnings.warn(
+                    f"{name} cannot run this encoder here ({first_line(error)}): ONNX Runtime runs "
+                    "it",
+                    stacklevel=2,
+                )
+                name = "onnxruntime"
+            expected = {*INPUTS, SEGMENTS} if settings.get("segments") else {*INPUTS}
+            if engine.inputs != expected or engine.widths.get(OUTPUT) != settings["width"]:
+                raise ValueError(f"{MODEL} is not the encoder that {SETTINGS} describes")
         except BiomedError:
             raise
         except Exception as error:  # engines and tokenizers raise nothing more specific
@@ -223,23 +234,8 @@ class OnnxShim(Shim):
             ) from error
         self.files, self.settings, self.tokenizer = files, settings, tokenizer
         self.choice, self._engines = name, {threads: engine}
-        self._is_open = setting == "auto" and "openvino" in engines and is_installed("openvino")
-
-    def _create_or_replace(
-        self, name: EngineName, model: bytes, threads: int
-    ) -> tuple[EngineName, Engine]:
-        """An engine; ONNX Runtime in place of another that is missing or cannot run the model."""
-        try:
-            return name, self._create(name, model, threads)
-        except Exception as error:  # the engines raise nothing more specific
-            if name == "onnxruntime":
-                raise
-            engine = self._create("onnxruntime", model, threads)
-            warnings.warn(
-                f"{name} cannot run this encoder here ({first_line(error)}): ONNX Runtime runs it",
-                stacklevel=2,
-            )
-        return "onnxruntime", engine
+        has_choice = "openvino" in engines and find_spec("openvino") is not None
+        self._is_open = setting == "auto" and has_choice
 
     def save(self, path: Path) -> None:
         """Write the encoder's files."""
@@ -288,13 +284,6 @@ def read_settings(content: bytes) -> dict[str, Any]:
     return settings
 
 
-def check_signature(engine: Engine, settings: dict[str, object]) -> None:
-    """Raise ValueError if a model lacks the inputs and outputs of an exported encoder."""
-    expected = {*INPUTS, SEGMENTS} if settings.get("segments") else {*INPUTS}
-    if engine.inputs != expected or engine.widths.get(OUTPUT) != settings["width"]:
-        raise ValueError(f"{MODEL} is not the encoder that {SETTINGS} describes")
-
-
 def init(model: Model, X: object = None, Y: object = None) -> Model:
     shim = model.shims[0]
     if shim.tokenizer is None:
@@ -311,10 +300,11 @@ def init(model: Model, X: object = None, Y: object = None) -> Model:
 def forward(
     model: Model, docs: list[Doc], is_train: bool
 ) -> tuple[EncodedBatch, Callable[[Floats2d], list]]:
-    sequences = read_documents(model, docs, is_train=False)
+    batches, encoded = read_documents(model, docs, is_train=False)
     shim = model.shims[0]
-    hidden = np.empty((len(sequences.ids), shim.settings["width"]), dtype="float32")
-    for batch, own in zip(sequences.batches, shim.encode(sequences.batches), strict=True):
+    hidden = np.empty((len(encoded.ids), shim.settings["width"]), dtype="float32")
+    for batch, own in zip(batches, shim.encode(batches), strict=True):
         hidden[batch.rows] = own
     check_scores(hidden, "the encoder")
-    return sequences.encoded(model.ops.asarray2f(hidden)), lambda d_hidden: []
+    encoded.hidden = model.ops.asarray2f(hidden)
+    return encoded, lambda d_hidden: []

@@ -1,7 +1,5 @@
 """Faster dropout on a CPU, with fewer random numbers."""
 
-from __future__ import annotations
-
 import torch
 
 

@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -27,13 +26,12 @@ from thinc.api import (
 
 from ...arrays import Floats2d, FloatsXd
 from ...errors import BiomedError
-from ..batching.concurrency import Item, Result, map_concurrently
+from ..batching.concurrency import map_concurrently
 from ..batching.encoded import EncodedBatch
-from ..batching.padding import SequenceBatch
+from ..batching.sequences import SequenceBatch
 from ..batching.word_piece_tokenizer import WordPieceTokenizer
 from ..capabilities import (
     attention_implementation,
-    can_pack,
     count_segments,
     first_position,
     max_sequence_length,
@@ -44,34 +42,19 @@ from ..finite import check_scores
 from ..loading import FILES, load_directory, load_pretrained, save_encoder
 from .dropout import use_byte_dropout
 from .precision import Precision, autocast, resolve_precision
-from .torch_weights import LinearCasts, TableGradient, add_gradient
+from .torch_weights import LinearCasts, TableGradient
 
 # Whether a three-dimensional mask has a value for each pair of positions.
 TAKES_MASKS_OF_PAIRS = int(transformers.__version__.partition(".")[0]) < 5
 
+# Encoders whose attention takes a mask for every pair of positions, and which take position ids.
+# DistilBERT takes no position ids. ModernBERT makes the mask of its local attention from a mask of
+# padding, and with transformers 4 takes no other.
+PACKING_MODEL_TYPES = ("bert", "camembert", "electra", "roberta", "xlm-roberta")
+PACKING_ATTENTION = ("eager", "sdpa")
+
 # Padded word pieces per forward pass; on a CPU, the fastest number measured.
 CPU_BATCH_PIECES, GPU_BATCH_PIECES = 1024, 16384
-
-
-@dataclass(frozen=True, slots=True)
-class UsedRows:
-    """The rows of the embedding table that a training batch uses.
-
-    A gradient of the whole table would be as large as the table.
-
-    Attributes:
-        pieces: (used,) vocabulary ids.
-        rows: (used, width) their vectors, a leaf of the graph.
-        places: for each batch of sequences, (lines * pieces,) the row of each piece.
-    """
-
-    pieces: torch.Tensor
-    rows: torch.Tensor
-    places: tuple[torch.Tensor, ...]
-
-    def vectors(self, shape: tuple[int, ...], places: torch.Tensor) -> torch.Tensor:
-        """Vectors of a batch of sequences of this shape: (lines, pieces, width)."""
-        return torch.nn.functional.embedding(places, self.rows).view(*shape, -1)
 
 
 class EncoderShim(PyTorchShim):
@@ -121,8 +104,10 @@ class EncoderShim(PyTorchShim):
 
     @property
     def can_pack(self) -> bool:
-        """Whether several sequences may share a line."""
-        return can_pack(self._model)
+        """Whether sequences in one line can be kept from attending to each other."""
+        config = self._model.config
+        attention = attention_implementation(config)
+        return config.model_type in PACKING_MODEL_TYPES and attention in PACKING_ATTENTION
 
     def encode(self, batches: list[SequenceBatch]) -> list[torch.Tensor]:
         """Vectors of the kept positions, (kept, width), of each padded batch.
@@ -133,14 +118,21 @@ class EncoderShim(PyTorchShim):
         encoder = self._encoder(is_train=False)
         table = self._model.get_input_embeddings()
 
+        before = torch.get_num_threads()
+        threads = min(before, len(batches)) if self.device.type == "cpu" else 1
+
         def run(batch: SequenceBatch) -> torch.Tensor:
+            if threads > 1:
+                torch.set_num_threads(1)  # for this thread, and for threads that have not read it
             with torch.no_grad(), autocast(self.computes_in, self.device):
                 vectors = table(torch.from_numpy(batch.ids).to(self.device))
                 return self._kept(encoder, vectors, batch)
 
-        on_cpu = self.device.type == "cpu"
-        threads = min(torch.get_num_threads(), len(batches)) if on_cpu else 1
-        return map_on_single_threads(run, batches, threads)
+        if threads == 1:
+            return list(map(run, batches))
+        outputs = map_concurrently(run, batches, threads)
+        torch.set_num_threads(before)
+        return outputs
 
     def begin_update(
         self, batches: list[SequenceBatch]
@@ -148,39 +140,38 @@ class EncoderShim(PyTorchShim):
         """Encode in training: the result of `encode`, and a callback for its gradient."""
         self._enter_process()
         encoder = self._encoder(is_train=True)
-        used = self._look_up(batches)
-        with torch.enable_grad(), autocast(self.computes_in, self.device):
-            outputs = [
-                self._kept(encoder, used.vectors(batch.ids.shape, part), batch)
-                for batch, part in zip(batches, used.places, strict=True)
-            ]
-
-        def backprop(d_outputs: list[torch.Tensor]) -> None:
-            self._add_gradients(encoder, used, outputs, d_outputs)
-
-        return [output.detach() for output in outputs], backprop
-
-    def _look_up(self, batches: list[SequenceBatch]) -> UsedRows:
-        """The rows of the embedding table that the batches use, to collect their gradients."""
-        weight = self._model.get_input_embeddings().weight
+        # The graph starts with the rows of the embedding table in use: a gradient of the whole
+        # table would be as large as the table.
+        table = self._model.get_input_embeddings()
         ids = torch.from_numpy(np.concatenate([batch.ids.ravel() for batch in batches]))
         if self.word_piece_dropout:
             ids = self._drop_word_pieces(ids)
-        pieces, places = torch.unique(ids, return_inverse=True)
-        pieces, places = pieces.to(self.device), places.to(self.device)
-        rows = weight.detach()[pieces].requires_grad_(weight.requires_grad)
-        return UsedRows(pieces, rows, places.split([batch.ids.size for batch in batches]))
+        pieces, places = (found.to(self.device) for found in torch.unique(ids, return_inverse=True))
+        rows = table.weight.detach()[pieces].requires_grad_(table.weight.requires_grad)
+        outputs = []
+        with torch.enable_grad(), autocast(self.computes_in, self.device):
+            parts = places.split([batch.ids.size for batch in batches])
+            for batch, part in zip(batches, parts, strict=True):
+                vectors = torch.nn.functional.embedding(part, rows).view(*batch.ids.shape, -1)
+                outputs.append(self._kept(encoder, vectors, batch))
+
+        def backprop(d_outputs: list[torch.Tensor]) -> None:
+            self._add_gradients(encoder, outputs, d_outputs, rows)
+            if rows.grad is not None:
+                self._table_gradient.add(table, pieces, rows.grad)
+
+        return [output.detach() for output in outputs], backprop
 
     def _add_gradients(
         self,
         encoder: torch.nn.Module,
-        used: UsedRows,
         outputs: list[torch.Tensor],
         d_outputs: list[torch.Tensor],
+        rows: torch.Tensor,
     ) -> None:
-        """Add the gradients of trained weights to those of the model, and release the graph.
+        """Add the gradients of trained weights and of table rows, and release the graph.
 
-        The copy of the model `encoder` has computed the outputs.
+        `encoder`, the model or its copy, has computed the outputs from `rows`, (used, width).
         """
         table = self._model.get_input_embeddings()
         computed = self._weights if encoder is self._model else self._casts.weights
@@ -190,7 +181,7 @@ class EncoderShim(PyTorchShim):
             for own, copied in zip(self._weights, computed, strict=True)
             if copied.requires_grad and own is not table.weight
         ]
-        inputs = [copied for _, copied in trained] + [used.rows] * used.rows.requires_grad
+        inputs = [copied for _, copied in trained] + [rows] * rows.requires_grad
         if not inputs:
             return
         d_outputs = [self._grad_scaler.scale(d_output) for d_output in d_outputs]
@@ -198,10 +189,11 @@ class EncoderShim(PyTorchShim):
         outputs.clear()
         for own, copied in trained:
             if copied is not own and copied.grad is not None:
-                add_gradient(own, copied.grad)
+                if own.grad is None:
+                    own.grad = copied.grad.to(own.dtype, copy=True)
+                else:
+                    own.grad.add_(copied.grad)
                 copied.grad = None
-        if used.rows.grad is not None:
-            self._table_gradient.add(table, used.pieces, used.rows.grad)
 
     def _enter_process(self) -> None:
         if os.getpid() != self._process:
@@ -217,9 +209,8 @@ class EncoderShim(PyTorchShim):
         if batch.segments is not None and count_segments(encoder) > 1:
             inputs["token_type_ids"] = torch.from_numpy(batch.segments).to(self.device)
         if batch.shared is not None:
-            owners = torch.from_numpy(batch.shared.owners).to(self.device)
+            owners, positions = (torch.from_numpy(own).to(self.device) for own in batch.shared)
             inputs["attention_mask"] = mask_pairs(owners, attention_implementation(encoder.config))
-            positions = torch.from_numpy(batch.shared.positions).to(self.device)
             inputs["position_ids"] = positions + first_position(encoder)
         hidden = encoder(inputs_embeds=vectors, **inputs).last_hidden_state
         return hidden.reshape(-1, hidden.shape[-1])[torch.from_numpy(batch.kept).to(self.device)]
@@ -263,21 +254,19 @@ class EncoderShim(PyTorchShim):
     @contextmanager
     def use_params(self, params: dict[tuple[int, str], FloatsXd]) -> Iterator[None]:
         """Compute temporarily with other weights, such as averages; those missing stay."""
-        chosen = {
-            parameter: params[self.id, name]
+        own = {
+            name: parameter.detach().clone()
             for name, parameter in (self._model.named_parameters() if self._model else ())
             if (self.id, name) in params
         }
-        own = {parameter: parameter.detach().clone() for parameter in chosen}
+        chosen = {name: xp2torch(params[self.id, name]) for name in own}
         try:
-            with torch.no_grad():
-                for parameter, value in chosen.items():
-                    parameter.copy_(xp2torch(value, device=parameter.device))
+            if own:
+                self._model.load_state_dict(chosen, strict=False)
             yield
         finally:
-            with torch.no_grad():
-                for parameter, value in own.items():
-                    parameter.copy_(value)
+            if own:
+                self._model.load_state_dict(own, strict=False)
 
     def save(self, path: Path) -> None:
         save_encoder(path, cast(WordPieceTokenizer, self.tokenizer), self._model)
@@ -332,37 +321,21 @@ def mask_pairs(owners: torch.Tensor, attention: str) -> torch.Tensor:
     return torch.zeros(is_seen.shape, device=owners.device).masked_fill_(~is_seen, lowest)
 
 
-def map_on_single_threads(
-    function: Callable[[Item], Result], items: list[Item], threads: int
-) -> list[Result]:
-    """The function's results, computed in parallel, each on one of PyTorch's threads."""
-    if threads == 1:
-        return list(map(function, items))
-    before = torch.get_num_threads()
-
-    def run(item: Item) -> Result:
-        torch.set_num_threads(1)  # for this thread, and for threads that have not read it yet
-        return function(item)
-
-    results = map_concurrently(run, items, threads)
-    torch.set_num_threads(before)
-    return results
-
-
 def forward(
     model: Model, docs: list[Doc], is_train: bool
 ) -> tuple[EncodedBatch, Callable[[Floats2d], list]]:
     shim = model.shims[0]
-    sequences = read_documents(model, docs, is_train)
-    if not sequences.batches:
-        nothing = model.ops.alloc2f(0, model.get_dim("nO"))
-        return sequences.encoded(nothing), lambda d_hidden: []
+    batches, encoded = read_documents(model, docs, is_train)
+    if not batches:
+        encoded.hidden = model.ops.alloc2f(0, model.get_dim("nO"))
+        return encoded, lambda d_hidden: []
     if is_train:
-        outputs, backprop_outputs = shim.begin_update(sequences.batches)
+        outputs, backprop_outputs = shim.begin_update(batches)
     else:
-        outputs = shim.encode(sequences.batches)
-    order = torch.from_numpy(sequences.order()).to(shim.device)
-    hidden = torch.cat(outputs).float()[order]
+        outputs = shim.encode(batches)
+    # Where each row is in the kept positions of all batches.
+    order = np.argsort(np.concatenate([batch.rows for batch in batches]))
+    hidden = torch.cat(outputs).float()[torch.from_numpy(order).to(shim.device)]
     if not is_train:
         check_scores(hidden, "the encoder")
 
@@ -371,9 +344,10 @@ def forward(
         backprop_outputs(
             [
                 d_rows[torch.from_numpy(batch.rows).to(d_rows.device)].to(output.dtype)
-                for batch, output in zip(sequences.batches, outputs, strict=True)
+                for batch, output in zip(batches, outputs, strict=True)
             ]
         )
         return []
 
-    return sequences.encoded(torch2xp(hidden)), backprop
+    encoded.hidden = torch2xp(hidden)
+    return encoded, backprop

@@ -1,7 +1,5 @@
 """Weights and gradients of a PyTorch encoder that are expensive to allocate repeatedly."""
 
-from __future__ import annotations
-
 import copy
 from functools import cached_property
 
@@ -24,8 +22,8 @@ class LinearCasts:
         state = [(parameter.data_ptr(), parameter._version) for parameter in self._own]
         if self._made_of != state:
             with torch.no_grad():
-                for cast, parameter in zip(self._copied, self._own, strict=True):
-                    cast.copy_(parameter)
+                for cast, own in zip(_linear_parameters(self._copy), self._own, strict=True):
+                    cast.copy_(own)
             self._made_of = state
         return self._copy
 
@@ -37,10 +35,6 @@ class LinearCasts:
     def weights(self) -> list[torch.nn.Parameter]:
         """The copy's weights, in the order of the encoder's."""
         return list(self._copy.parameters())
-
-    @cached_property
-    def _copied(self) -> list[torch.nn.Parameter]:
-        return _linear_parameters(self._copy)
 
     @cached_property
     def _copy(self) -> torch.nn.Module:
@@ -65,17 +59,13 @@ class TableGradient:
 
     def add(self, table: torch.nn.Embedding, ids: torch.Tensor, gradient: torch.Tensor) -> None:
         """Add the gradient of some rows, (ids, width), to that of the table."""
-        weight = table.weight
-        if self._memory is None:
-            self._memory = torch.zeros_like(weight)
-        if weight.grad is not self._memory:
+        if table.weight.grad is None:
             self.clear()
-            if weight.grad is not None:
-                self._memory.copy_(weight.grad)
-            weight.grad = self._memory
+            self._memory = torch.zeros_like(table.weight) if self._memory is None else self._memory
+            table.weight.grad = self._memory
         if table.padding_idx is not None:
             gradient[ids == table.padding_idx] = 0.0
-        self._memory.index_add_(0, ids, gradient)
+        table.weight.grad.index_add_(0, ids, gradient)
         self._touched.append(ids)
 
     def clear(self) -> None:
@@ -89,14 +79,6 @@ class TableGradient:
         """Release the memory, after other code has written to it."""
         self._memory = None
         self._touched.clear()
-
-
-def add_gradient(parameter: torch.nn.Parameter, gradient: torch.Tensor) -> None:
-    """Add to a parameter's gradient, in the parameter's number format."""
-    if parameter.grad is None:
-        parameter.grad = gradient.to(parameter.dtype, copy=True)
-    else:
-        parameter.grad.add_(gradient)
 
 
 def _linear_parameters(encoder: torch.nn.Module) -> list[torch.nn.Parameter]:

@@ -20,7 +20,7 @@ from thinc.api import Model
 from ...errors import BiomedError, install_command
 from ..capabilities import count_segments, max_sequence_length
 from ..encoder_model import get_module, read_documents
-from .engines import ENGINES, EngineName, Inputs
+from .engines import ENGINES, Inputs
 from .onnx_model import INPUTS, MODEL, OUTPUT, SEGMENTS, SETTINGS, TOKENIZER, make_inputs
 
 if TYPE_CHECKING:
@@ -58,19 +58,27 @@ def export_encoder(
     """
     if find_spec("onnx") is None:
         raise BiomedError(f"exporting an encoder needs onnx: {install_command('train')}")
+    import onnx
+
     shim = model.shims[0]
     encoder = get_module(shim)
+    with_segments = count_segments(encoder) > 1
     path.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory:
         exported = Path(directory) / MODEL
         _export(encoder, exported)
         if precision == "int8":
-            inputs = list(_calibration_inputs(model, calibration))
+            # Each window is a batch, without padding.
+            batches, _ = read_documents(model, list(calibration), is_train=False, budget=1)
+            inputs = [make_inputs(batch, with_segments=with_segments) for batch in batches]
             if not inputs:
                 _fuse_attention(exported, encoder.config)
             _quantize(exported, path / MODEL, quantize_embeddings, inputs)
         else:
             (path / MODEL).write_bytes(exported.read_bytes())
+    # Only ONNX Runtime has its own quantised operators.
+    operators = {node.op_type for node in onnx.load(path / MODEL).graph.node}
+    engines = ["onnxruntime"] if "QAttention" in operators else [*ENGINES]
     (path / TOKENIZER).write_text(shim.tokenizer.to_str(), encoding="utf8")
     settings = {
         "name": model.attrs["name"],
@@ -80,8 +88,8 @@ def export_encoder(
         "width": model.get_dim("nO"),
         "max_length": max_sequence_length(encoder),
         "pad": shim.tokenizer.pad,
-        "segments": count_segments(encoder) > 1,
-        "engines": _find_engines(path / MODEL),
+        "segments": with_segments,
+        "engines": engines,
     }
     (path / SETTINGS).write_text(json.dumps(settings, indent=2), encoding="utf8")
 
@@ -155,21 +163,6 @@ def _fuse_attention(path: Path, config: PretrainedConfig) -> None:
             opt_level=0,
         )
         optimized.save_model_to_file(str(path))
-
-
-def _find_engines(path: Path) -> list[EngineName]:
-    """The engines that can run a model: only ONNX Runtime has its own quantised operators."""
-    import onnx
-
-    nodes = onnx.load(path).graph.node
-    return ["onnxruntime"] if any(one.op_type == "QAttention" for one in nodes) else [*ENGINES]
-
-
-def _calibration_inputs(model: Model, docs: Sequence[Doc]) -> Iterator[Inputs]:
-    """The inputs of the exported encoder for each window of the documents, without padding."""
-    with_segments = count_segments(get_module(model.shims[0])) > 1
-    for batch in read_documents(model, list(docs), is_train=False, budget=1).batches:
-        yield make_inputs(batch, with_segments=with_segments)
 
 
 def _quantize(source: Path, target: Path, embeddings: bool, calibration: list[Inputs]) -> None:

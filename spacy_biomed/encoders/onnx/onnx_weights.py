@@ -3,8 +3,6 @@
 ONNX Runtime reads the files that a model's tensors name, which can be any file the user can read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import cast
 

@@ -1,7 +1,5 @@
 """An exported encoder in OpenVINO."""
 
-from __future__ import annotations
-
 import os
 import sys
 from functools import cache
@@ -41,55 +39,44 @@ class Engine:
         # OpenVINO would find out the format by itself; only the weights of ONNX are checked.
         frontend = FrontEndManager().load_by_framework("onnx")
         graph = frontend.convert(frontend.load(BytesIO(model)))
-        self.compiled = _core().compile_model(
+        if precision == "auto":
+            precision = "bf16" if "BF16" in describe_processor() else "fp32"
+        self.compiled = _core(os.getpid()).compile_model(
             graph,
             "CPU",
             {
                 "INFERENCE_NUM_THREADS": threads * runs,
                 "NUM_STREAMS": runs,
-                "INFERENCE_PRECISION_HINT": _number_format(precision),
+                "INFERENCE_PRECISION_HINT": {"bf16": "bf16", "fp32": "f32"}[precision],
                 # Processes that are pinned compete for the same processors.
                 "ENABLE_CPU_PINNING": False,
                 "CPU_RUNTIME_CACHE_CAPACITY": KEPT_KERNELS,
             },
         )
         self.inputs = frozenset(port.any_name for port in self.compiled.inputs)
-        self.widths = {port.any_name: _width(port) for port in self.compiled.outputs}
+        shapes = {port.any_name: port.partial_shape for port in self.compiled.outputs}
+        self.widths = {
+            name: shape[-1].get_length() if shape[-1].is_static else None
+            for name, shape in shapes.items()
+        }
         self._threads = local()
 
     def run(self, inputs: Inputs, output: str) -> Floats3d:
-        results = self._request().infer(dict(inputs), share_inputs=True, share_outputs=True)
-        return results[output]
-
-    def _request(self) -> openvino.InferRequest:
-        """The request of this thread: one request cannot have two runs at a time."""
+        # One request cannot have two runs at a time.
         if not hasattr(self._threads, "request"):
             self._threads.request = self.compiled.create_infer_request()
-        return self._threads.request
+        request = self._threads.request
+        return request.infer(dict(inputs), share_inputs=True, share_outputs=True)[output]
 
 
 def describe_processor() -> str:
     """The processor by name, and the number formats that it computes fast."""
-    formats = " ".join(sorted(_core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")))
-    return f"{_core().get_property('CPU', 'FULL_DEVICE_NAME')} ({formats})"
-
-
-def _number_format(precision: EnginePrecision) -> str:
-    if precision == "auto":
-        precision = "bf16" if "BF16" in describe_processor() else "fp32"
-    return {"bf16": "bf16", "fp32": "f32"}[precision]
-
-
-def _width(port: openvino.ConstOutput) -> int | None:
-    last = port.partial_shape[-1]
-    return last.get_length() if last.is_static else None
-
-
-def _core() -> openvino.Core:
-    return _core_of_process(os.getpid())
+    core = _core(os.getpid())
+    formats = " ".join(sorted(core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")))
+    return f"{core.get_property('CPU', 'FULL_DEVICE_NAME')} ({formats})"
 
 
 @cache
-def _core_of_process(process: int) -> openvino.Core:
+def _core(process: int) -> openvino.Core:
     """A process that was forked inherits no threads, so that it needs a core with new threads."""
     return openvino.Core()

@@ -6,8 +6,6 @@ others coarse. With static ranges they do not depend on it, every engine can run
 values are evened out first (SmoothQuant, Xiao et al. 2023, https://arxiv.org/abs/2211.10438).
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -29,23 +27,17 @@ ALPHA = 0.8
 SMALLEST = 1e-5
 
 
-def quantize_statically(source: Path, target: Path, batches: Iterable[Inputs]) -> None:
+def quantize_statically(source: Path, target: Path, batches: list[Inputs]) -> None:
     """Quantise the products with weights in an exported encoder; the others stay in fp32.
 
-    Weights use seven of the eight bits, so that processors without VNNI instructions do not
-    saturate in 16-bit sums.
-
-    Args:
-        batches: inputs of the model, without padding, to measure ranges on. At least one.
+    Ranges are measured on the batches, at least one, without padding. Weights use seven of the
+    eight bits, so that processors without VNNI instructions do not saturate in 16-bit sums.
     """
-    batches = list(batches)
     model = onnx.load(source)
-    products = _find_products(model.graph)
-    attention = [
-        node.name
-        for node in model.graph.node
-        if node.op_type == "MatMul" and all(node is not product for product in products)
-    ]
+    weights = {tensor.name for tensor in model.graph.initializer}
+    matmuls = [node for node in model.graph.node if node.op_type == "MatMul"]
+    products = [node for node in matmuls if node.input[1] in weights]
+    attention = [node.name for node in matmuls if node.input[1] not in weights]
     _smooth(model, products, _largest_values(source, {n.input[0] for n in products}, batches))
     with tempfile.TemporaryDirectory() as directory:
         smoothed = Path(directory) / "smoothed.onnx"
@@ -64,12 +56,6 @@ def quantize_statically(source: Path, target: Path, batches: Iterable[Inputs]) -
             # The sums stay in 32 bits until the bias is added.
             extra_options={"OpTypesToExcludeOutputQuantization": ["MatMul"]},
         )
-
-
-def _find_products(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """The products whose second factor is a constant matrix."""
-    weights = {tensor.name for tensor in graph.initializer}
-    return [n for n in graph.node if n.op_type == "MatMul" and n.input[1] in weights]
 
 
 def _largest_values(
@@ -111,24 +97,19 @@ def _smooth(
         factors /= np.maximum(rows, SMALLEST) ** (1 - ALPHA)
         # Only their ratios matter.
         factors = (factors / np.exp(np.log(factors).mean())).astype("float32")
-        _insert_division(model.graph, name, factors, sharing)
+        # The products read the input divided by the factors.
+        model.graph.initializer.append(numpy_helper.from_array(1 / factors, f"{name}_factors"))
+        division = helper.make_node(
+            "Mul", [name, f"{name}_factors"], [f"{name}_smooth"], name=f"{name}_smooth"
+        )
+        nodes = enumerate(model.graph.node)
+        place = next(i for i, node in nodes if any(node is one for one in sharing))
+        model.graph.node.insert(place, division)
+        for node in sharing:
+            node.input[0] = f"{name}_smooth"
         for node, matrix in zip(sharing, matrices, strict=True):
             tensor = weights[node.input[1]]
             tensor.CopyFrom(numpy_helper.from_array(matrix * factors[:, None], tensor.name))
-
-
-def _insert_division(
-    graph: onnx.GraphProto, name: str, factors: Floats1d, users: list[onnx.NodeProto]
-) -> None:
-    """Let nodes read a value divided by factors, in place of the value."""
-    graph.initializer.append(numpy_helper.from_array(1 / factors, f"{name}_factors"))
-    division = helper.make_node(
-        "Mul", [name, f"{name}_factors"], [f"{name}_smooth"], name=f"{name}_smooth"
-    )
-    place = min(i for i, node in enumerate(graph.node) if any(node is user for user in users))
-    graph.node.insert(place, division)
-    for user in users:
-        user.input[0] = f"{name}_smooth"
 
 
 class _Batches(CalibrationDataReader):

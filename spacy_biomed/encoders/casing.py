@@ -4,8 +4,6 @@ Files of older encoders do not say it, and transformers then writes everything i
 without accents: a cased encoder reads "Aspirin BRCA1" as "aspirin [UNK]".
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -28,39 +26,44 @@ _ACCENT = re.compile("[áéíóúñàèìòùâêîôûäëïöüãõç]")
 def check_casing(tokenizer: Tokenizer, source: str, *, cased: bool | None = None) -> None:
     """Check that a tokenizer writes words in lower case exactly if the vocabulary has no capitals.
 
-    It must not remove accents either, if the vocabulary has words with them.
-
-    Args:
-        cased: whether the encoder is cased, by the catalogue; by default its vocabulary tells.
+    It must not remove accents either, if the vocabulary has words with them. `cased` is what the
+    catalogue says of the encoder; by default its vocabulary tells.
     """
     normalize = tokenizer.normalizer.normalize_str if tokenizer.normalizer is not None else str
     lowers = "A" not in normalize("A")
     words = [word for word in tokenizer.get_vocab() if not _SPECIAL.fullmatch(word)]
     # Byte-level vocabularies have every single letter.
     longer = [word for word in words if len(word.removeprefix("##")) > 1]
-    least = LEAST_SHARE * len(words)
-    has_capitals = sum(1 for word in longer if _CAPITAL.search(word)) > least
-    if lowers and (has_capitals if cased is None else cased):
-        raise BiomedError(
-            f"{source}: its vocabulary is cased, and its tokenizer writes every word in lower "
-            'case, so that words become unknown: put "do_lower_case": false into its '
-            "tokenizer_config.json"
-        )
-    has_accents = sum(1 for word in longer if _ACCENT.search(word)) > least
-    if has_accents and normalize("é") == "e":
-        raise BiomedError(
-            f"{source}: its vocabulary has words with accents, and its tokenizer removes accents, "
-            'so that these words are read as others: put "strip_accents": false into its '
-            "tokenizer_config.json"
-        )
+    has_capitals, has_accents = (
+        sum(1 for word in longer if pattern.search(word)) > LEAST_SHARE * len(words)
+        for pattern in (_CAPITAL, _ACCENT)
+    )
     is_uncased = not any(map(_CAPITAL.search, words)) if cased is None else not cased
     # Without an unknown token, words that the vocabulary lacks become bytes.
     has_unknown = bool(getattr(tokenizer.model, "unk_token", None))
-    if is_uncased and not lowers and len(words) >= LEAST_WORDS and has_unknown:
-        raise BiomedError(
-            f"{source}: its vocabulary is uncased, and its tokenizer keeps capitals, so that words "
-            'with them become unknown: put "do_lower_case": true into its tokenizer_config.json'
-        )
+    faults = [
+        (
+            lowers and (has_capitals if cased is None else cased),
+            "vocabulary is cased, and its tokenizer writes every word in lower case",
+            '"do_lower_case": false',
+        ),
+        (
+            has_accents and normalize("é") == "e",
+            "vocabulary has words with accents, and its tokenizer removes accents",
+            '"strip_accents": false',
+        ),
+        (
+            is_uncased and not lowers and len(words) >= LEAST_WORDS and has_unknown,
+            "vocabulary is uncased, and its tokenizer keeps capitals",
+            '"do_lower_case": true',
+        ),
+    ]
+    for is_there, fault, setting in faults:
+        if is_there:
+            raise BiomedError(
+                f"{source}: its {fault}, so that words become unknown or others: put {setting} "
+                "into its tokenizer_config.json"
+            )
 
 
 def share_of_unknown(tokenizer: Tokenizer, words: Counter[str]) -> float:

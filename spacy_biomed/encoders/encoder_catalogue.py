@@ -1,8 +1,5 @@
 """The encoders that the package knows by name, read from `encoder_catalogue.json`."""
 
-from __future__ import annotations
-
-import difflib
 import json
 import re
 import unicodedata
@@ -56,9 +53,14 @@ class EncoderEntry:
         return bool(re.search(r"\bnc\b|non-?commercial", self.licence, re.IGNORECASE))
 
 
+@cache
 def all_encoders() -> tuple[EncoderEntry, ...]:
     """Every encoder in the catalogue: biomedical, Spanish, and those they start from."""
-    return tuple(_by_name().values())
+    from pydantic import TypeAdapter
+
+    text = files(__package__).joinpath("encoder_catalogue.json").read_text(encoding="utf-8")
+    entries = TypeAdapter(list[EncoderEntry]).validate_python(json.loads(text)["encoders"])
+    return tuple(entries)
 
 
 def find_encoder(name: str) -> EncoderEntry | None:
@@ -75,21 +77,7 @@ def find_encoder(name: str) -> EncoderEntry | None:
     if "/" in name or "\\" in name:
         ids = {entry.hub_id.lower(): entry for entry in all_encoders() if entry.hub_id}
         return ids.get(name.lower())
-    key = _names().get(_normalise(name))
-    return _by_name()[key] if key else None
-
-
-def suggest_encoders(name: str, count: int = 5) -> list[str]:
-    """Catalogue names that are similar to `name`, the closest first; [] if there are none.
-
-    >>> suggest_encoders("biobrt")[0]
-    'biobert'
-    """
-    names = _names()
-    # The last part of a mistyped hub id is more informative than its owner.
-    key = _normalise(name.replace("\\", "/").rstrip("/").split("/")[-1])
-    close = difflib.get_close_matches(key, names, n=2 * count, cutoff=0.6)
-    return list(dict.fromkeys(names[match] for match in close))[:count]
+    return _by_name().get(_normalise(name))
 
 
 def _normalise(name: str) -> str:
@@ -100,18 +88,7 @@ def _normalise(name: str) -> str:
 
 @cache
 def _by_name() -> dict[str, EncoderEntry]:
-    from pydantic import TypeAdapter
-
-    text = files(__package__).joinpath("encoder_catalogue.json").read_text(encoding="utf-8")
-    entries = TypeAdapter(list[EncoderEntry]).validate_python(json.loads(text)["encoders"])
-    return {entry.name: entry for entry in entries}
-
-
-@cache
-def _names() -> dict[str, str]:
-    """Map every normalised name and alias to the name of its entry."""
+    """The entries by each of their normalised names and aliases."""
     return {
-        _normalise(name): entry.name
-        for entry in _by_name().values()
-        for name in (entry.name, *entry.aliases)
+        _normalise(name): entry for entry in all_encoders() for name in (entry.name, *entry.aliases)
     }

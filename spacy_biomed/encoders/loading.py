@@ -17,22 +17,24 @@ from ..errors import (
     add_hint,
     escape,
     first_line,
+    suggest,
     suggest_sibling,
 )
 from .batching.word_piece_tokenizer import WordPieceTokenizer
 from .capabilities import attention_implementation, count_segments, max_sequence_length
 from .casing import check_casing
-from .encoder_catalogue import find_encoder, suggest_encoders
+from .encoder_catalogue import all_encoders, find_encoder
 from .finite import check_weights
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+    from transformers import PretrainedConfig, PreTrainedModel
 
 # Files that `save_encoder` writes; WEIGHTS and PICKLE are transformers' names too.
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 TOKENIZER, TOKENIZER_SETTINGS = "tokenizer.json", "tokenizer_config.json"
 FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_SETTINGS)
 PICKLE = "pytorch_model.bin"
+OWN_CODE = "Python of its own (auto_map)"
 
 
 def load_pretrained(
@@ -55,20 +57,47 @@ def load_pretrained(
     """
     from transformers import AutoModel
 
+    tokenizer = load_tokenizer(name, revision)
     source, revision = locate(name, revision)
-    tokenizer = _load_fast_tokenizer(name, source, revision)
     with explaining(name, source, revision):
         config = read_config(source, revision)
-        if dropout is not None:
-            _set_dropout(config, dropout)
+        for setting, value in config.to_dict().items() if dropout is not None else ():
+            if "dropout" in setting and isinstance(value, int | float):
+                setattr(config, setting, dropout)
         model, _ = read_weights(AutoModel, source, config, **choose_attention())
-    return _keep_word_pieces(tokenizer, model.config.pad_token_id), model
+    return tokenizer, model
 
 
 def load_tokenizer(name: str, revision: str | None = None) -> WordPieceTokenizer:
     """Load only an encoder's tokenizer; arguments and errors are as in `load_pretrained`."""
+    from transformers import AutoTokenizer
+    from transformers.models.auto.tokenization_auto import get_tokenizer_config
+
     source, revision = locate(name, revision)
-    return _keep_word_pieces(_load_fast_tokenizer(name, source, revision), None)
+    where = files_of(source, revision)
+    with explaining(name, source, revision):
+        # The config first: transformers looks for the tokenizer's class in it too.
+        config = read_config(source, revision)
+        settings = get_tokenizer_config(source, **where)
+        if settings.get("auto_map"):
+            raise _code_refusal(source, TOKENIZER_SETTINGS, OWN_CODE)
+        entry = None if Path(source).is_dir() and name == source else find_encoder(name)
+        cased = entry.cased if entry is not None and entry.vocabulary == "WordPiece" else None
+        lowers = _find_lower_case(source, where) if cased is None else not cased
+        if lowers is not None and (cased is not None or "do_lower_case" not in settings):
+            where["do_lower_case"] = lowers  # which old files do not say; transformers assumes True
+        tokenizer = AutoTokenizer.from_pretrained(
+            source, use_fast=True, trust_remote_code=False, **where
+        )
+    if not tokenizer.is_fast:
+        raise BiomedError(
+            f"encoder '{name}' ({source}): its tokenizer has no fast version; convert it with "
+            "`tokenizers` and save a tokenizer.json beside it"
+        )
+    check_casing(tokenizer.backend_tokenizer, source, cased=cased)
+    own = tokenizer.pad_token_id
+    pad = own if own is not None else (getattr(config, "pad_token_id", None) or 0)
+    return WordPieceTokenizer.from_str(tokenizer.backend_tokenizer.to_str(), pad)
 
 
 def locate(name: str, revision: str | None) -> tuple[str, str | None]:
@@ -102,8 +131,7 @@ def suggest_encoder(name: str) -> str:
     """Ask whether a name of the catalogue or a directory beside is meant; "" if none is similar."""
     if "/" in name or "\\" in name:
         return suggest_sibling(Path(name).expanduser())
-    similar = suggest_encoders(name, 3)
-    return f"did you mean {' or '.join(similar)}?" if similar else ""
+    return suggest(name, (entry.name for entry in all_encoders()))
 
 
 def is_on_disk(name: str) -> bool:
@@ -117,33 +145,6 @@ def is_on_disk(name: str) -> bool:
     if Path(source).is_dir():
         return True
     return isinstance(try_to_load_from_cache(source, CONFIG, revision=revision), str)
-
-
-def _load_fast_tokenizer(name: str, source: str, revision: str | None) -> PreTrainedTokenizerFast:
-    from transformers import AutoTokenizer
-    from transformers.models.auto.tokenization_auto import get_tokenizer_config
-
-    where = files_of(source, revision)
-    with explaining(name, source, revision):
-        # The config first: transformers looks for the tokenizer's class in it too.
-        read_config(source, revision)
-        settings = get_tokenizer_config(source, **where)
-        _refuse_code(source, TOKENIZER_SETTINGS, settings)
-        entry = None if Path(source).is_dir() and name == source else find_encoder(name)
-        cased = entry.cased if entry is not None and entry.vocabulary == "WordPiece" else None
-        lowers = _find_lower_case(source, where) if cased is None else not cased
-        if lowers is not None and (cased is not None or "do_lower_case" not in settings):
-            where["do_lower_case"] = lowers  # which old files do not say; transformers assumes True
-        tokenizer = AutoTokenizer.from_pretrained(
-            source, use_fast=True, trust_remote_code=False, **where
-        )
-    if not tokenizer.is_fast:
-        raise BiomedError(
-            f"encoder '{name}' ({source}): its tokenizer has no fast version; convert it with "
-            "`tokenizers` and save a tokenizer.json beside it"
-        )
-    check_casing(tokenizer.backend_tokenizer, source, cased=cased)
-    return tokenizer
 
 
 def _find_lower_case(source: str, where: dict[str, object]) -> bool | None:
@@ -169,11 +170,13 @@ def read_config(source: str | Path, revision: str | None = None) -> PretrainedCo
 
     where = files_of(source, revision)
     settings, _ = PretrainedConfig.get_config_dict(source, **where)
-    _refuse_code(source, CONFIG, settings)
+    # Even if transformers has a class for the same type: its computation may differ.
+    if settings.get("auto_map"):
+        raise _code_refusal(source, CONFIG, OWN_CODE)
     config = AutoConfig.from_pretrained(source, trust_remote_code=False, **where)
     # The name of a compiled kernel that transformers would get from the hub.
     if "/" in attention_implementation(config):
-        raise BiomedError(_code_refusal(source, CONFIG, "a kernel for attention"))
+        raise _code_refusal(source, CONFIG, "a kernel for attention")
     # Otherwise ModernBERT may compile its layers on a GPU, which needs a compiler.
     if hasattr(config, "reference_compile"):
         config.reference_compile = False
@@ -189,14 +192,8 @@ def commit_of(config: PretrainedConfig) -> str | None:
     return getattr(config, "_commit_hash", None)
 
 
-def _refuse_code(source: str | Path, file: str, settings: dict[str, object]) -> None:
-    # Even if transformers has a class for the same type: its computation may differ.
-    if settings.get("auto_map"):
-        raise BiomedError(_code_refusal(source, file, "Python of its own (auto_map)"))
-
-
-def _code_refusal(source: str | Path, file: str, what: str) -> str:
-    return (
+def _code_refusal(source: str | Path, file: str, what: str) -> BiomedError:
+    return BiomedError(
         f"{source}: its {file} asks for {what}, and no encoder's code is ever run; choose an "
         "encoder of a type that transformers has itself"
     )
@@ -207,14 +204,8 @@ def read_weights(
 ) -> tuple[PreTrainedModel, list[str]]:
     """Load a model from a safetensors checkpoint: `kind.from_pretrained` without its dangers.
 
-    Returns:
-        the model, in fp32, and the names of the tensors of its head that the checkpoint lacks,
-        which are random.
-
-    Raises:
-        BiomedError: if the checkpoint is a pickle, if it lacks a tensor of the encoder or has one
-            that the encoder has no place for, or if a weight is not a finite number. The pooling
-            layer may be missing.
+    It gives the model, in fp32, and the names of the tensors of its head that the checkpoint lacks,
+    which are random. The pooling layer may be missing, but no other tensor of the encoder.
     """
     import torch
 
@@ -237,7 +228,12 @@ def read_weights(
         )
     except OSError as error:
         if has_only_pickles(source, where):
-            raise BiomedError(_pickle_refusal(source, where)) from error
+            at = f" --revision {where['revision']}" if where["revision"] else ""
+            raise BiomedError(
+                f"{source}: its weights are a pickle ({PICKLE}), which may hold code, and only "
+                f"safetensors are read: `python -m spacy biomed convert-encoder {source}{at} DIR` "
+                "writes them as such and runs nothing; give DIR as the encoder's name"
+            ) from error
         raise
     except UnpicklingError as error:  # transformers 4 raises OSError
         raise BiomedError(
@@ -254,11 +250,8 @@ def check_tensors(
 ) -> list[str]:
     """Check that a checkpoint has the tensors of the encoder that config.json describes.
 
-    `found` has the names that the model lacked and that it has no place for, as `from_pretrained`
-    tells. The pooling layer and heads may have tensors in excess.
-
-    Returns:
-        the names of the tensors of the head that the checkpoint lacks.
+    `found` is what `from_pretrained` tells. The pooling layer and heads may have tensors in excess.
+    It gives the names of the tensors of the head that the checkpoint lacks.
     """
     layers = {name for name, _ in model.base_model.named_children()} - {"pooler"}
     prefix = f"{model.base_model_prefix}."
@@ -280,31 +273,9 @@ def check_tensors(
     return missing
 
 
-def fetch_encoder(source: str, revision: str | None, weights: str) -> str:
-    """A local directory with an encoder's files; the hub's are downloaded to its cache first.
-
-    `locate` gives source and revision. `weights` is a pattern for the names of files with weights.
-    """
-    if Path(source).is_dir():
-        return source
-    from huggingface_hub import snapshot_download
-
-    others = ["*.json", "*.txt", "*.model"]
-    return snapshot_download(source, revision=revision, allow_patterns=[*others, weights])
-
-
 def files_of(source: str | Path, revision: str | None) -> dict[str, Any]:
     """The arguments with which transformers looks for an encoder's files in the same place."""
     return {"revision": revision, "local_files_only": Path(source).is_dir()}
-
-
-def _pickle_refusal(source: str | Path, where: dict[str, object]) -> str:
-    at = f" --revision {where['revision']}" if where["revision"] else ""
-    return (
-        f"{source}: its weights are a pickle ({PICKLE}), which may hold code, and only safetensors "
-        f"are read: `python -m spacy biomed convert-encoder {source}{at} DIR` writes them as such "
-        "and runs nothing; give DIR as the encoder's name"
-    )
 
 
 def has_only_pickles(source: str | Path, where: dict[str, object]) -> bool:
@@ -317,13 +288,6 @@ def has_only_pickles(source: str | Path, where: dict[str, object]) -> bool:
     return not has(WEIGHTS, f"{WEIGHTS}.index.json") and has(PICKLE, f"{PICKLE}.index.json")
 
 
-def _keep_word_pieces(tokenizer: PreTrainedTokenizerFast, pad: int | None) -> WordPieceTokenizer:
-    """The parts of a tokenizer that we use; `pad` is for one without a padding token."""
-    own = tokenizer.pad_token_id
-    pad = own if own is not None else (pad or 0)
-    return WordPieceTokenizer.from_str(tokenizer.backend_tokenizer.to_str(), pad)
-
-
 @contextmanager
 def explaining(name: str, source: str, revision: str | None) -> Iterator[None]:
     """Turn any exception from loading into a one-line error."""
@@ -333,48 +297,43 @@ def explaining(name: str, source: str, revision: str | None) -> Iterator[None]:
     except BiomedError:
         raise
     except Exception as error:  # safetensors and tokenizers raise nothing more specific
-        raise BiomedError(_explain(name, source, revision, error)) from error
+        reason = escape(first_line(error))
+        if Path(source).is_dir():
+            raise BiomedError(f"{source}: not a readable encoder ({reason})") from error
+        at = f" at revision {revision}" if revision else ""
+        option = f" --revision {revision}" if revision else ""
+        called = f"encoder '{name}'" if name == source else f"encoder '{name}' (hub id {source})"
+        problem = (
+            f"{called}{at} is neither in the local cache nor could it be downloaded; where there "
+            f"is internet run `huggingface-cli download {source}{option} --local-dir DIR`, copy "
+            f"DIR here and give its path as the encoder's name ({reason})"
+        )
+        hint = "" if "/" in name else suggest_encoder(name)
+        raise BiomedError(add_hint(problem, hint)) from error
 
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
     """Suppress transformers' warnings about weights that a checkpoint lacks or has in excess.
 
-    A pooling layer is dropped, and we report a missing head.
+    A pooling layer is dropped, and we report a missing head. The progress bars of transformers 5
+    for reading and writing weights are hidden too, but not those of downloads.
     """
-    from transformers.utils import logging
-
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        with without_weights_bar():
-            yield
-    finally:
-        logging.set_verbosity(verbosity)
-
-
-@contextmanager
-def without_weights_bar() -> Iterator[None]:
-    """Suppress transformers 5's progress bars of reading and writing weights, not of downloads."""
     from huggingface_hub.utils import are_progress_bars_disabled, enable_progress_bars
     from transformers.utils import logging
 
-    if are_progress_bars_disabled() or not logging.is_progress_bar_enabled():
-        yield
-        return
-    logging.disable_progress_bar()  # both
-    enable_progress_bars()
+    verbosity = logging.get_verbosity()
+    has_bars = logging.is_progress_bar_enabled() and not are_progress_bars_disabled()
+    logging.set_verbosity_error()
+    if has_bars:
+        logging.disable_progress_bar()  # both
+        enable_progress_bars()
     try:
         yield
     finally:
-        logging.enable_progress_bar()
-
-
-def _set_dropout(config: PretrainedConfig, dropout: float) -> None:
-    """Set all dropout probabilities, whose names differ between architectures."""
-    for name, value in config.to_dict().items():
-        if "dropout" in name and isinstance(value, int | float):
-            setattr(config, name, dropout)
+        logging.set_verbosity(verbosity)
+        if has_bars:
+            logging.enable_progress_bar()
 
 
 def choose_attention() -> dict[str, str]:
@@ -389,27 +348,12 @@ def choose_attention() -> dict[str, str]:
     return {"attn_implementation": "eager"} if on_cpu else {}
 
 
-def _explain(name: str, source: str, revision: str | None, error: Exception) -> str:
-    reason = escape(first_line(error))
-    if Path(source).is_dir():
-        return f"{source}: not a readable encoder ({reason})"
-    at = f" at revision {revision}" if revision else ""
-    option = f" --revision {revision}" if revision else ""
-    called = f"encoder '{name}'" if name == source else f"encoder '{name}' (hub id {source})"
-    problem = (
-        f"{called}{at} is neither in the local cache nor could it be downloaded; where there is "
-        f"internet run `huggingface-cli download {source}{option} --local-dir DIR`, copy DIR here "
-        f"and give its path as the encoder's name ({reason})"
-    )
-    return problem if "/" in name else add_hint(problem, suggest_encoder(name))
-
-
 def save_encoder(path: Path, tokenizer: WordPieceTokenizer, model: PreTrainedModel) -> None:
     """Write an encoder directory: config.json, model.safetensors, tokenizer.json.
 
     transformers' `AutoModel` and `AutoTokenizer` load it, and so does `load_pretrained`.
     """
-    with without_weights_bar():
+    with without_warnings():
         model.save_pretrained(path, safe_serialization=True)
     (path / TOKENIZER).write_text(tokenizer.to_str(), encoding="utf8")
     backend = tokenizer.tokenizer

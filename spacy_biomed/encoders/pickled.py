@@ -1,18 +1,15 @@
 """Convert encoders whose authors published their weights only as a pickle."""
 
-from __future__ import annotations
-
+from pathlib import Path
 from pickle import UnpicklingError
 
 import transformers
+from huggingface_hub import snapshot_download
 from transformers import PreTrainedModel
 
 from ..errors import BiomedError
 from .batching.word_piece_tokenizer import WordPieceTokenizer
-from .loading import PICKLE, explaining, fetch_encoder, load_tokenizer, locate, read_config
-
-# The files of a pickle: one, or several with their index.
-PICKLES = f"{PICKLE.removesuffix('.bin')}*.bin*"
+from .loading import PICKLE, explaining, load_tokenizer, locate, read_config
 
 
 def read_pickled(
@@ -35,7 +32,7 @@ def read_pickled(
     """
     source, revision = locate(name, revision)
     with explaining(name, source, revision):
-        model = _read_model(fetch_encoder(source, revision, PICKLES))
+        model = _read_model(fetch_pickle(source, revision))
     return load_tokenizer(name, revision), model
 
 
@@ -56,12 +53,17 @@ def _read_model(folder: str) -> PreTrainedModel:
     return model
 
 
-def read_checkpoint(kind: type[PreTrainedModel], folder: str) -> tuple[PreTrainedModel, list[str]]:
-    """Read a model with its head from a folder with a pytorch_model.bin.
+def fetch_pickle(source: str, revision: str | None) -> str:
+    """A local directory with an encoder's files; the hub's are downloaded to its cache first."""
+    if Path(source).is_dir():
+        return source
+    # Weights are in one file, or in several with their index.
+    patterns = ["*.json", "*.txt", "*.model", f"{PICKLE.removesuffix('.bin')}*.bin*"]
+    return snapshot_download(source, revision=revision, allow_patterns=patterns)
 
-    Returns:
-        the model, and the names of the weights missing from the checkpoint, which are random.
-    """
+
+def read_checkpoint(kind: type[PreTrainedModel], folder: str) -> tuple[PreTrainedModel, list[str]]:
+    """A model from a folder with a pytorch_model.bin, and the weights that this lacks, by name."""
     try:
         model, found = kind.from_pretrained(
             folder,

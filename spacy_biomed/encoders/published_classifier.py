@@ -1,7 +1,5 @@
 """Classifiers that others have fine-tuned: an encoder, and the layers that classify."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
@@ -14,7 +12,7 @@ from ..arrays import Floats1d, Floats2d
 from ..errors import BiomedError, escape
 from . import loading
 from .batching.word_piece_tokenizer import WordPieceTokenizer
-from .pickled import PICKLES, read_checkpoint
+from .pickled import fetch_pickle, read_checkpoint
 
 # The class that loads a model, by the end of the name that its config.json gives.
 TOKENS, TEXTS = "ForTokenClassification", "ForSequenceClassification"
@@ -28,17 +26,11 @@ class Layer(NamedTuple):
 
 
 class HiddenLayer(NamedTuple):
-    """The layers of a text classifier.
+    """The layers of a text classifier."""
 
-    Attributes:
-        place: the layer over the vector of the first position, as an attribute of the model.
-        activation: the function after it, or the setting of config.json with its name.
-        output: the layer of the scores, as an attribute of the model.
-    """
-
-    place: str
-    activation: str
-    output: str
+    place: str  # the layer over the vector of the first position, as an attribute of the model
+    activation: str  # the function after it, or the setting of config.json with its name
+    output: str  # the layer of the scores, as an attribute of the model
 
 
 _ROBERTA = HiddenLayer("classifier.dense", "tanh", "classifier.out_proj")
@@ -54,35 +46,24 @@ _TEXT_CLASSIFIERS = {
 
 @dataclass(frozen=True, slots=True)
 class PublishedClassifier:
-    """A classifier of tokens or texts, as transformers saves it.
-
-    Attributes:
-        tokenizer, encoder: without the layers below.
-        hidden: the layer over the vector of a text's first position. None for a classifier of
-            tokens, whose scores are linear in the vectors of their word pieces.
-        activation: the function after the hidden layer: "tanh", "relu" or "gelu".
-        is_exclusive: whether exactly one class applies (softmax), or any number (sigmoid).
-        revision: its commit on the hub; None for a directory.
-    """
+    """A classifier of tokens or texts, as transformers saves it."""
 
     tokenizer: WordPieceTokenizer
-    encoder: PreTrainedModel
+    encoder: PreTrainedModel  # without the layers below
+    # The layer over the vector of a text's first position. None for a classifier of tokens, whose
+    # scores are linear in the vectors of their word pieces.
     hidden: Layer | None
-    activation: str
+    activation: str  # the function after the hidden layer: "tanh", "relu" or "gelu"
     output: Layer
     classes: list[str]
-    is_exclusive: bool
-    revision: str | None
+    is_exclusive: bool  # whether exactly one class applies (softmax), or any number (sigmoid)
+    revision: str | None  # its commit on the hub; None for a directory
 
 
 def load_classifier(name: str, revision: str | None = None) -> PublishedClassifier:
     """Load what transformers' classes for token and sequence classification save.
 
-    If the weights are a pickle, only numbers are read from it.
-
-    Raises:
-        BiomedError: if it is not available or cannot be read, if it is not such a classifier, if
-            its layers are unknown, or if it predicts a number and not classes.
+    Only numbers are read from a pickle. What is no classifier of known layers is refused.
     """
     source, revision = loading.locate(name, revision)
     tokenizer = loading.load_tokenizer(name, revision)
@@ -124,8 +105,7 @@ def _read_model(kind: str, source: str, config: PretrainedConfig) -> PreTrainedM
     loader = getattr(transformers, f"AutoModel{kind}")
     where = loading.files_of(source, loading.commit_of(config))
     if loading.has_only_pickles(source, where):
-        folder = loading.fetch_encoder(source, where["revision"], PICKLES)
-        model, missing = read_checkpoint(loader, folder)
+        model, missing = read_checkpoint(loader, fetch_pickle(source, where["revision"]))
     else:
         model, missing = loading.read_weights(loader, source, config, **loading.choose_attention())
     if missing:

@@ -29,7 +29,7 @@ from transformers import (
 from transformers.modeling_outputs import BaseModelOutput
 
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
-from ..encoders.loading import without_warnings, without_weights_bar
+from ..encoders.loading import without_warnings
 from ..encoders.torch.dropout import use_byte_dropout
 from ..encoders.torch.precision import resolve_precision
 from ..files.outputs import delete_directory
@@ -227,7 +227,7 @@ class MaskedLanguageModelTrainer(Trainer):
         super().log(logs, start_time)
 
     def _save_checkpoint(self, model: torch.nn.Module, trial: object) -> None:
-        with without_weights_bar():
+        with without_warnings():
             super()._save_checkpoint(model, trial)
         self.accelerator.wait_for_everyone()
         if self.args.should_save:

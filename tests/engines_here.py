@@ -1,10 +1,10 @@
 """Which engines of exported encoders are installed where the tests run."""
 
-import pytest
+from importlib.util import find_spec
 
-from spacy_biomed.encoders.onnx.engines import is_installed
+import pytest
 
 # Not imported here: OpenVINO reports that it was imported, unless the package prevents it.
 needs_openvino = pytest.mark.skipif(
-    not is_installed("openvino"), reason="OpenVINO is not installed: pip install openvino"
+    find_spec("openvino") is None, reason="OpenVINO is not installed: pip install openvino"
 )

@@ -23,7 +23,7 @@ USES = {
     "_scale": {"encoders/encoder_model.py"},
     "_growth_tracker": {"encoders/encoder_model.py"},
     "_version": {"encoders/torch/torch_weights.py"},
-    "_attn_implementation": {"encoders/capabilities.py"},
+    "_attn_implementation": {"encoders/encoder_model.py"},
     "_commit_hash": {"encoders/loading.py"},
     "_temp_dir": {"bulk/ray_engine.py"},
     "_save_checkpoint": {"language_models/trainer.py"},

@@ -1,4 +1,4 @@
-"""What the models of both encoders share: how they read documents, and their files."""
+"""What the models of both encoders share, and what is known of transformers' encoders."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .batching.sequences import SequenceBatch, make_sequences
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PretrainedConfig, PreTrainedModel
 
 
 def read_documents(
@@ -51,6 +52,31 @@ def unpack_files(data: bytes, names: Collection[str]) -> dict[str, bytes]:
             f"{', '.join(names)}; nothing was written: make them with `nlp.to_bytes()`"
         )
     return files
+
+
+def max_sequence_length(encoder: PreTrainedModel) -> int:
+    """Maximum word pieces, special tokens included, that the position embeddings cover."""
+    positions = getattr(encoder.config, "max_position_embeddings", None) or 512
+    return positions - first_position(encoder)
+
+
+def first_position(encoder: PreTrainedModel) -> int:
+    """The number of a sequence's first position: RoBERTa counts from one past the padding index."""
+    embeddings = getattr(encoder, "embeddings", None)
+    table = getattr(embeddings, "position_embeddings", None)
+    padding = getattr(table, "padding_idx", None)
+    return 0 if padding is None else padding + 1
+
+
+def attention_implementation(config: PretrainedConfig) -> str:
+    """How an encoder computes attention, such as "sdpa" or "eager"; or a kernel on the hub."""
+    return str(config._attn_implementation)
+
+
+def count_segments(encoder: PreTrainedModel) -> int:
+    """Number of segments (token types) that the encoder distinguishes; 0 without embeddings."""
+    table = getattr(getattr(encoder, "embeddings", None), "token_type_embeddings", None)
+    return getattr(table, "num_embeddings", 0)
 
 
 # What thinc's PyTorch layers have in private attributes only.

@@ -21,9 +21,9 @@ from ..errors import (
     suggest_sibling,
 )
 from .batching.word_piece_tokenizer import WordPieceTokenizer
-from .capabilities import attention_implementation, count_segments, max_sequence_length
 from .casing import check_casing
 from .encoder_catalogue import all_encoders, find_encoder
+from .encoder_model import attention_implementation, count_segments, max_sequence_length
 from .finite import check_weights
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from ..encoders import loading
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
-from ..encoders.capabilities import max_sequence_length
+from ..encoders.encoder_model import max_sequence_length
 from ..errors import BiomedError
 from .recipe import FreshEncoder, TrainingRecipe
 

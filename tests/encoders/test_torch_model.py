@@ -10,7 +10,7 @@ from thinc.api import SGD, Adam
 from transformers import AutoModel, AutoTokenizer
 
 from spacy_biomed.encoders.batching.sequences import SequenceBatch
-from spacy_biomed.encoders.capabilities import max_sequence_length
+from spacy_biomed.encoders.encoder_model import max_sequence_length
 from spacy_biomed.encoders.torch.dropout import ByteDropout
 from spacy_biomed.encoders.torch.precision import resolve_precision
 from spacy_biomed.encoders.transformer_model import TransformerModel_v1

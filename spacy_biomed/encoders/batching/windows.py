@@ -36,9 +36,6 @@ class Windows:
     keep_start: Ints1d
     keep_end: Ints1d
 
-    def __len__(self) -> int:
-        return len(self.doc)
-
     def take(self, chosen: Ints1d) -> Windows:
         """Some of the windows, by index, in this order."""
         return Windows(*(getattr(self, field.name)[chosen] for field in fields(self)))

@@ -18,8 +18,7 @@ from spacy.tokens import Doc
 from thinc.api import Model
 
 from ...errors import BiomedError, install_command
-from ..capabilities import count_segments, max_sequence_length
-from ..encoder_model import get_module, read_documents
+from ..encoder_model import count_segments, get_module, max_sequence_length, read_documents
 from .engines import ENGINES, Inputs
 from .onnx_model import INPUTS, MODEL, OUTPUT, SEGMENTS, SETTINGS, TOKENIZER, make_inputs
 

@@ -30,14 +30,16 @@ from ..batching.concurrency import map_concurrently
 from ..batching.encoded import EncodedBatch
 from ..batching.sequences import SequenceBatch
 from ..batching.word_piece_tokenizer import WordPieceTokenizer
-from ..capabilities import (
+from ..casing import fold_accents
+from ..encoder_model import (
     attention_implementation,
     count_segments,
     first_position,
+    get_module,
     max_sequence_length,
+    read_documents,
+    unpack_files,
 )
-from ..casing import fold_accents
-from ..encoder_model import get_module, read_documents, unpack_files
 from ..finite import check_scores
 from ..loading import FILES, load_directory, load_pretrained, save_encoder
 from .dropout import use_byte_dropout
@@ -155,45 +157,32 @@ class EncoderShim(PyTorchShim):
                 vectors = torch.nn.functional.embedding(part, rows).view(*batch.ids.shape, -1)
                 outputs.append(self._kept(encoder, vectors, batch))
 
-        def backprop(d_outputs: list[torch.Tensor]) -> None:
-            self._add_gradients(encoder, outputs, d_outputs, rows)
-            if rows.grad is not None:
-                self._table_gradient.add(table, pieces, rows.grad)
-
-        return [output.detach() for output in outputs], backprop
-
-    def _add_gradients(
-        self,
-        encoder: torch.nn.Module,
-        outputs: list[torch.Tensor],
-        d_outputs: list[torch.Tensor],
-        rows: torch.Tensor,
-    ) -> None:
-        """Add the gradients of trained weights and of table rows, and release the graph.
-
-        `encoder`, the model or its copy, has computed the outputs from `rows`, (used, width).
-        """
-        table = self._model.get_input_embeddings()
-        computed = self._weights if encoder is self._model else self._casts.weights
         # Each trained weight with its copy, which is the weight itself where nothing was cast.
+        computed = self._weights if encoder is self._model else self._casts.weights
         trained = [
             (own, copied)
             for own, copied in zip(self._weights, computed, strict=True)
             if copied.requires_grad and own is not table.weight
         ]
-        inputs = [copied for _, copied in trained] + [rows] * rows.requires_grad
-        if not inputs:
-            return
-        d_outputs = [self._grad_scaler.scale(d_output) for d_output in d_outputs]
-        torch.autograd.backward(outputs, d_outputs, inputs=inputs)
-        outputs.clear()
-        for own, copied in trained:
-            if copied is not own and copied.grad is not None:
-                if own.grad is None:
-                    own.grad = copied.grad.to(own.dtype, copy=True)
-                else:
-                    own.grad.add_(copied.grad)
-                copied.grad = None
+
+        def backprop(d_outputs: list[torch.Tensor]) -> None:
+            inputs = [copied for _, copied in trained] + [rows] * rows.requires_grad
+            if not inputs:
+                return
+            d_outputs = [self._grad_scaler.scale(d_output) for d_output in d_outputs]
+            torch.autograd.backward(outputs, d_outputs, inputs=inputs)
+            outputs.clear()  # which releases the graph
+            for own, copied in trained:
+                if copied is not own and copied.grad is not None:
+                    if own.grad is None:
+                        own.grad = copied.grad.to(own.dtype, copy=True)
+                    else:
+                        own.grad.add_(copied.grad)
+                    copied.grad = None
+            if rows.grad is not None:
+                self._table_gradient.add(table, pieces, rows.grad)
+
+        return [output.detach() for output in outputs], backprop
 
     def _enter_process(self) -> None:
         if os.getpid() != self._process:

@@ -83,7 +83,11 @@ class Masking:
         chosen = (which < self.probability) | ((which == least) & (which < 1.0))
         positions = np.flatnonzero(chosen)
         labels = ids.ravel()[positions]
-        ids.ravel()[positions] = self._replace(labels, what.ravel()[positions])
+        uniform = what.ravel()[positions]
+        share = np.clip((uniform - HIDDEN) / RANDOM, 0.0, 1.0 - 1e-12)
+        others = self.ordinary[(share * len(self.ordinary)).astype("int64")]
+        replaced = np.where(uniform < HIDDEN + RANDOM, others, labels)
+        ids.ravel()[positions] = np.where(uniform < HIDDEN, self.mask, replaced)
         ends = lengths + len(self.prefix) + len(self.suffix)
         mask = np.arange(ids.shape[1]) < ends[:, None]
         mask = mask.astype("int64")
@@ -117,13 +121,6 @@ class Masking:
             bits = Philox(key=[self.seed, int(place)], counter=[0, 0, 0, stream])
             drawn.append(Generator(bits).random((2, length)))
         return np.concatenate(drawn, axis=1)
-
-    def _replace(self, ids: Ints1d, uniform: np.ndarray) -> Ints1d:
-        """The input ids for the predicted pieces; all arrays are (predicted,)."""
-        share = np.clip((uniform - HIDDEN) / RANDOM, 0.0, 1.0 - 1e-12)
-        others = self.ordinary[(share * len(self.ordinary)).astype("int64")]
-        is_random = (uniform >= HIDDEN) & (uniform < HIDDEN + RANDOM)
-        return np.where(uniform < HIDDEN, self.mask, np.where(is_random, others, ids))
 
 
 @dataclass(eq=False)

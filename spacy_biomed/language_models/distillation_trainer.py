@@ -7,11 +7,11 @@ import copy
 import torch
 from torch import Tensor
 from transformers import AutoModelForMaskedLM, PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutput, ModelOutput
+from transformers.modeling_outputs import ModelOutput
 
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from .initialization import ATTENTION_DROPOUT
-from .objectives import Needs, Objective, Outputs
+from .objectives import Objective, Outputs
 from .objectives.objective import Terms
 from .packed_sequences import PackedText
 from .recipe import TrainingRecipe
@@ -41,18 +41,16 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
         training: PackedText,
         validation: PackedText,
     ):
-        needs = objective.needs
         self.objective = objective
-        self.student_view = ModelView(student, needs)
         # The teacher's outputs, the attention mask and the labels, during a student's forward pass.
         self._compared_with: tuple[Outputs, Tensor, Tensor] | None = None
         student.add_module("objective", objective)
         student.register_forward_hook(self._compare)
-        super().__init__(student, recipe, tokenizer, training, validation)
+        super().__init__(student, recipe, tokenizer, training, validation, objective.needs)
         teacher.eval().requires_grad_(False)
         teacher.to(self.args.device, _NUMBER_FORMATS[self.accelerator.mixed_precision])
         self.teacher = teacher
-        self.teacher_view = ModelView(teacher, needs)
+        self.teacher_rows = RowSelection(teacher, objective.needs)
         self._sums: Terms = {}
         self._count = 0
 
@@ -93,13 +91,13 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
         taught = positions if needs.teacher_logits else positions[:0]
         # Its weights are already in the number format; autocast would cast them again each time.
         uncast = torch.autocast(self.args.device.type, enabled=False)
-        with torch.no_grad(), uncast, self.teacher_view(taught):
-            output = self.teacher(**text, **self.teacher_view.arguments)
-        teacher = self.teacher_view.outputs(output.logits)
-        with self.student_view(positions):
+        with torch.no_grad(), uncast, self.teacher_rows(taught):
+            output = self.teacher(**text, **self.teacher_rows.arguments)
+        teacher = self.teacher_rows.outputs(output.logits)
+        with self.rows(positions):
             self._compared_with = teacher, text["attention_mask"].bool(), inputs["labels"]
             try:
-                output = model(**text, **self.student_view.arguments)
+                output = model(**text, **self.rows.arguments)
             finally:
                 self._compared_with = None
         return output["loss"], output["terms"]
@@ -115,40 +113,9 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
         """
         if self._compared_with is None:
             return output
-        student = self.student_view.outputs(output.logits)
+        student = self.rows.outputs(output.logits)
         loss, terms = self.objective(student, *self._compared_with)
         return {"loss": loss, "terms": {name: term.detach() for name, term in terms.items()}}
-
-
-class ModelView(RowSelection):
-    """Captures the outputs that an objective compares, of a call with its `arguments`."""
-
-    def __init__(self, model: PreTrainedModel, needs: Needs):
-        self.arguments = {
-            "output_hidden_states": needs.hidden_states == "all",
-            "output_attentions": needs.attentions,
-        }
-        self._kept = Outputs()
-        # Registered before the selection of rows: hidden states are compared at all positions.
-        model.base_model.register_forward_hook(self._keep)
-        super().__init__(model)
-
-    def outputs(self, logits: Tensor) -> Outputs:
-        """Return and forget the last call's outputs; logits are (positions, vocabulary)."""
-        kept, self._kept = self._kept, Outputs()
-        kept.logits = logits
-        return kept
-
-    def _keep(
-        self, module: torch.nn.Module, args: object, output: BaseModelOutput
-    ) -> BaseModelOutput:
-        if self._positions is None:
-            return output
-        states = output.hidden_states or [output.last_hidden_state]
-        self._kept = Outputs(states, output.attentions or ())
-        # In mixed precision all outputs of a model would be copied to fp32.
-        output.hidden_states = output.attentions = None
-        return output
 
 
 def show_attention(model: PreTrainedModel) -> PreTrainedModel:

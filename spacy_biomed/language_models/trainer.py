@@ -36,6 +36,7 @@ from ..files.outputs import delete_directory
 from ..settings.environment import setting_variable
 from ..settings.sections import advise_on_name
 from .batches import Masking, TrainingBatches, ValidationBatches
+from .objectives import Needs, Outputs
 from .packed_sequences import PackedText
 from .recipe import TrainingRecipe
 
@@ -62,11 +63,17 @@ class RowSelection:
     """Makes a language model's head compute logits only for selected positions.
 
     With a large vocabulary and a small encoder the head costs as much as the layers, and about five
-    of six positions are not predicted.
+    of six positions are not predicted. Of calls with `arguments`, what an objective needs beside
+    the logits is kept for `outputs`.
     """
 
-    def __init__(self, model: PreTrainedModel):
+    def __init__(self, model: PreTrainedModel, needs: Needs | None = None):
+        self.arguments: dict[str, bool] = {}
+        if needs is not None:
+            self.arguments["output_hidden_states"] = needs.hidden_states == "all"
+            self.arguments["output_attentions"] = needs.attentions
         self._positions: Tensor | None = None
+        self._kept = Outputs()
         model.base_model.register_forward_hook(self._select)
 
     @contextmanager
@@ -78,12 +85,23 @@ class RowSelection:
         finally:
             self._positions = None
 
+    def outputs(self, logits: Tensor) -> Outputs:
+        """Return and forget the last call's outputs; logits are (positions, vocabulary)."""
+        kept, self._kept = self._kept, Outputs()
+        kept.logits = logits
+        return kept
+
     def _select(
         self, module: torch.nn.Module, args: object, output: BaseModelOutput
     ) -> BaseModelOutput:
-        if self._positions is not None:
-            hidden = output.last_hidden_state
-            output.last_hidden_state = hidden.flatten(0, 1)[self._positions]
+        if self._positions is None:
+            return output
+        hidden = output.last_hidden_state
+        if self.arguments:
+            self._kept = Outputs(output.hidden_states or [hidden], output.attentions or ())
+            # In mixed precision all outputs of a model would be copied to fp32.
+            output.hidden_states = output.attentions = None
+        output.last_hidden_state = hidden.flatten(0, 1)[self._positions]
         return output
 
 
@@ -104,6 +122,7 @@ class MaskedLanguageModelTrainer(Trainer):
         tokenizer: WordPieceTokenizer,
         training: PackedText,
         validation: PackedText,
+        needs: Needs | None = None,
     ):
         settings = recipe.training
         steps = settings.total_steps(len(training))
@@ -128,7 +147,7 @@ class MaskedLanguageModelTrainer(Trainer):
             use_byte_dropout(model)
             if args.bf16:
                 keep_in_bf16(model)
-        self.rows = RowSelection(model)
+        self.rows = RowSelection(model, needs)
         with setting_variable(ACCELERATE, "bf16" if args.bf16 else "fp16" if args.fp16 else "no"):
             super().__init__(
                 model,

@@ -18,13 +18,13 @@ from spacy_biomed.language_models.distillation import distill, prepare_models
 from spacy_biomed.language_models.distillation_recipe import DistillationRecipe
 from spacy_biomed.language_models.distillation_trainer import (
     DistillationTrainer,
-    ModelView,
     show_attention,
 )
 from spacy_biomed.language_models.initialization import create_config, create_language_model
 from spacy_biomed.language_models.objectives import OBJECTIVES, Needs, Outputs
 from spacy_biomed.language_models.packed_sequences import prepare_text
 from spacy_biomed.language_models.recipe import FreshEncoder
+from spacy_biomed.language_models.trainer import RowSelection
 from spacy_biomed.language_models.vocabulary import learn_word_pieces
 
 SAME_WIDTH = {"layers": 2}
@@ -201,7 +201,7 @@ def test_in_half_precision_the_loss_is_nearly_the_same(make_recipe, make_trainer
 @pytest.mark.parametrize("hidden_states", ["last", "all"])
 def test_a_view_keeps_what_is_needed_and_no_more(tokenizer, hidden_states):
     model = make_model(tokenizer).eval()
-    view = ModelView(model, Needs("masked", hidden_states=hidden_states))
+    view = RowSelection(model, Needs("masked", hidden_states=hidden_states))
     ids = torch.tensor([[2, 7, 8, 3], [2, 9, 3, 0]])
     with torch.no_grad(), view(torch.tensor([1, 5])):
         output = model(ids, attention_mask=(ids != 0).long(), **view.arguments)

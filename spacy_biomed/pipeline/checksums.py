@@ -97,17 +97,14 @@ def check_component(path: Path) -> None:
         )
 
 
-def _read(sums: Path) -> Iterator[tuple[str, str]]:
+def _read(sums: Path) -> list[tuple[str, str]]:
     """The name and the checksum of each file."""
     try:
         lines = sums.read_text(encoding="utf8").splitlines()
-        if not lines:
-            raise ValueError("it is empty")
-        for number, line in enumerate(lines, 1):
-            found = _LINE.fullmatch(line)
-            if found is None:
-                raise ValueError(f"line {number} is {quote(line)}")
-            yield found[2], found[1]
+        found = [(line[2], line[1]) for line in map(_LINE.fullmatch, lines) if line]
+        if not lines or len(found) < len(lines):
+            raise ValueError(f"{len(lines) - len(found)} of {len(lines)} lines are none")
+        return found
     except (OSError, ValueError) as error:
         raise DamagedPipelineError(
             f"{sums}: has no checksums that can be read ({error}); copy or install the pipeline "

@@ -101,18 +101,13 @@ def _pair_groups(
     max_distance: int,
 ) -> dict[tuple[int, int], list[tuple[int, int, int]]]:
     """For two groups, head and tail, the distance, head and tail of each pair of mentions."""
-    group_of = np.full(len(mentions), -1)
-    for number, places in enumerate(groups):
-        group_of[places] = number
+    group_of = {place: number for number, places in enumerate(groups) for place in places}
     found: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
-    first, end = spans.T
-    near = find_near(first, end, max_distance)
-    distances = spans[near[1], 0] - spans[near[0], 1]
-    for one, other, distance in zip(*map(np.ndarray.tolist, (*near, distances)), strict=True):
-        if distance < 0:  # they share a token
-            continue
-        pair = int(group_of[one]), int(group_of[other])
-        if min(pair) < 0 or pair[0] == pair[1]:
+    near = find_near(spans[:, 0], spans[:, 1], max_distance)
+    for one, other in np.stack(near, axis=1).tolist():
+        distance = int(spans[other, 0] - spans[one, 1])
+        pair = group_of.get(one, -1), group_of.get(other, -1)
+        if distance < 0 or min(pair) < 0 or pair[0] == pair[1]:  # below 0 they share a token
             continue
         types = mentions[one].label_, mentions[other].label_
         is_forward, is_backward = types in allowed, types[::-1] in allowed

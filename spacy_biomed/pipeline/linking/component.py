@@ -125,19 +125,22 @@ class BiomedLinker(Described, Pipe):
     def __call__(self, doc: Doc) -> Doc:
         """Set the codes of the entities of a document."""
         key, spans = self._spans_key, mentions_of(doc, self._spans_key)
-        by_terminology: dict[str, list[Span]] = defaultdict(list)
-        for span in spans:
-            by_terminology[self._choose(span.label_)].append(span)
+        by_terminology = self._group(spans)
         for name, own in by_terminology.items():
-            if name:
-                self._link(name, own, doc.text)
-        if by_terminology.keys() - {""}:
-            if key is None:
-                doc.set_ents(spans, default="unmodified")
-            else:
-                group = doc.spans[key]
-                doc.spans[key] = SpanGroup(doc, name=key, attrs=group.attrs, spans=spans)
+            self._link(name, own, doc.text)
+        if by_terminology and key is not None:
+            doc.spans[key] = SpanGroup(doc, name=key, attrs=doc.spans[key].attrs, spans=spans)
+        elif by_terminology:
+            doc.set_ents(spans, default="unmodified")
         return doc
+
+    def _group(self, spans: Iterable[Span]) -> dict[str, list[Span]]:
+        """The entities of each terminology."""
+        grouped: dict[str, list[Span]] = defaultdict(list)
+        for span in spans:
+            if name := self._choose(span.label_):
+                grouped[name].append(span)
+        return grouped
 
     def _link(self, name: str, spans: Sequence[Span], document: str) -> None:
         """Set the codes of entities of one terminology, in text order."""
@@ -206,13 +209,12 @@ class BiomedLinker(Described, Pipe):
         """
         documents: dict[str, list[LinkedDocument]] = defaultdict(list)
         for example in get_examples():
-            by_terminology: dict[str, list[tuple[str, frozenset[str] | None]]] = defaultdict(list)
-            for span in gold_spans(example.reference, self._spans_key) or ():
-                by_terminology[self._choose(span.label_)].append((span.text, read_ids(span)))
-            for name, mentions in by_terminology.items():
+            gold = gold_spans(example.reference, self._spans_key) or ()
+            for name, spans in self._group(gold).items():
+                mentions = [(span.text, read_ids(span)) for span in spans]
                 documents[name].append(LinkedDocument(example.reference.text, mentions))
         for name, own in documents.items():
-            if name and any(ids is not None for one in own for _, ids in one.mentions):
+            if any(ids is not None for one in own for _, ids in one.mentions):
                 self._finders.pop(name, None)
                 self._trained[name] = train_linking(Terminology(self._paths[name]), own)
 

@@ -17,14 +17,9 @@ from .recipe import Existing, TrainingRecipe
 class Student(Section):
     """[student]: layers of the teacher, a new encoder of another shape, or an existing encoder.
 
-    Attributes:
-        name, revision: an existing encoder with the teacher's vocabulary, given like the teacher.
-        layers: number of layers. Without a width they are every k-th layer of the teacher, with the
-            teacher's embeddings and head.
-        teacher_layers: indices of the teacher's layers to copy, from 1, instead of `layers`.
-        width, heads, feed_forward: size of the hidden states, number of attention heads, and inner
-            size of the feed-forward layers (by default four times the width) of a student with
-            random weights.
+    Without a width, `layers` are every k-th layer of the teacher, with its embeddings and head;
+    `teacher_layers` are others in their place, from 1. With a width, weights are random, and the
+    inner size of the feed-forward layers is by default four times the width.
     """
 
     name: str | None = None
@@ -57,11 +52,7 @@ class Student(Section):
 
 
 class ObjectiveSection(Section):
-    """[objective]: the name of the objective, and the settings of its class in `objectives/`.
-
-    Attributes:
-        name: "distilbert", "tinybert", "compact", "mobilebert" or "large_to_base".
-    """
+    """[objective]: a name in `OBJECTIVES`, and the settings of its class."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 

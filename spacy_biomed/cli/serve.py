@@ -10,8 +10,6 @@ from ._shared import options
 
 TOKEN_VARIABLE = "SPACY_BIOMED_TOKEN"
 SHORTEST_TOKEN = 16
-# Characters that are read.
-_LONGEST_FILE = 10_000
 
 
 def serve(
@@ -68,14 +66,10 @@ def serve(
 
 def _read_token(file: Path | None) -> str | None:
     """The token of the file, or else of the environment variable; None if there is neither."""
-    if file is None:
-        where, token = TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE)
-    else:
-        where = str(file)
-        if not file.is_file():
-            raise BiomedError(f"{where}: no such file; give --token-file a file with the token")
-        with file.open(encoding="utf8", errors="replace") as opened:
-            token = opened.read(_LONGEST_FILE).strip()
+    from ..deidentification.vault import read_secret
+
+    where = TOKEN_VARIABLE if file is None else str(file)
+    token = os.environ.get(TOKEN_VARIABLE) if file is None else read_secret(file, "token")
     if token is None:
         return None
     if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()):

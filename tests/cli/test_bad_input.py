@@ -41,7 +41,7 @@ def test_train_names_the_line_of_an_unknown_setting(run_spacy, tiny_config, tmp_
     config = tiny_config.read_text().replace("scheme =", "sheme =")
     number = number_of("sheme =", config)
     assert train(run_spacy, config, tmp_path) == (
-        f"✘ {tmp_path}/train.cfg:{number}: [biomed_ner] sheme: unexpected argument: 'sheme'; did "
+        f"✘ {tmp_path}/train.cfg:{number}: biomed_ner.sheme: unexpected argument: 'sheme'; did "
         "you mean scheme?"
     )
 

@@ -5,6 +5,7 @@ import sys
 import unicodedata
 from array import array
 from bisect import bisect_left
+from collections import defaultdict
 from functools import cache, cached_property
 
 from .term_lists import is_clear_name, normalize
@@ -108,31 +109,22 @@ class PlainText:
 
     @cached_property
     def _starts(self) -> dict[str, list[int]]:
-        """The offsets of words, by their first characters."""
-        starts: dict[str, list[int]] = {}
+        """The offsets of words, by each beginning of at most `LONGEST` characters."""
+        starts: dict[str, list[int]] = defaultdict(list)
         for match in _WORD.finditer(self.folded):
             start = match.start()
-            starts.setdefault(self.folded[start : start + LONGEST], []).append(start)
+            for end in range(start + 1, start + LONGEST + 1):
+                starts[self.folded[start:end]].append(start)
         return starts
-
-    @cached_property
-    def _longer(self) -> dict[str, set[str]]:
-        """The keys of `_starts` that begin with each string."""
-        longer: dict[str, set[str]] = {}
-        for start in self._starts:
-            for length in range(1, len(start) + 1):
-                longer.setdefault(start[:length], set()).add(start)
-        return longer
 
     def find_starts(self, prefixes: frozenset[str]) -> list[int]:
         """The offsets of the words that begin with one of several folded prefixes, in order.
 
         `NUMBER` among them stands for all numbers.
         """
-        found = list(self.numbers) if NUMBER in prefixes else []
-        known = prefixes & self._longer.keys()
-        for start in set().union(*(self._longer[prefix] for prefix in known)):
-            found += self._starts[start]
+        found = set(self.numbers) if NUMBER in prefixes else set()
+        for prefix in prefixes & self._starts.keys():
+            found.update(self._starts[prefix])
         return sorted(found)
 
     def has_wide_gaps(self, start: int, end: int) -> bool:

@@ -44,12 +44,7 @@ class Deidentification:
     repair: bool = False
 
     def prepare(self, nlp: Language) -> BiomedDeidentifier:
-        """Give a pipeline the components that this asks for.
-
-        Raises:
-            BiomedError: if it finds no personal data, the secret is missing, or there are no
-                patterns for its language.
-        """
+        """Give a pipeline the components that this asks for, and check that it can de-identify."""
         key_from = "document_id" if self.by_patient else None
         component = add_deidentifier(nlp, self.mode, key_from, self.kinds)
         if self.secret_file is not None:

@@ -119,8 +119,7 @@ def _has_file(path: Path, file: Path) -> bool:
 def check_texts(part: Part, is_any_allowed: bool) -> tuple[int, int]:
     """Refuse texts in which names are encoded, unless any are allowed, before the work.
 
-    Returns:
-        the number of texts that are mostly in capitals, and of all.
+    Returns the number of texts that are mostly in capitals, and of all.
     """
     total, capitals = 0, 0
     found: list[tuple[str, str]] = []

@@ -24,11 +24,9 @@ def time_limit(seconds: float) -> Iterator[None]:
     Code that is not Python ends first. In the main thread of a process on Linux or macOS a signal
     interrupts the block (SIGALRM), elsewhere another thread.
     """
-    seconds = min(seconds, TIMEOUT_MAX)
-    if current_thread() is main_thread() and hasattr(signal, "setitimer"):
-        yield from _limit_by_signal(seconds)
-    else:
-        yield from _limit_by_thread(seconds)
+    has_signals = current_thread() is main_thread() and hasattr(signal, "setitimer")
+    limit = _limit_by_signal if has_signals else _limit_by_thread
+    yield from limit(min(seconds, TIMEOUT_MAX))
 
 
 def _limit_by_signal(seconds: float) -> Iterator[None]:
@@ -62,11 +60,7 @@ def _limit_by_thread(seconds: float) -> Iterator[None]:
 
 
 def limit_each(items: Iterable[_Item], seconds: float) -> Iterator[_Item]:
-    """The items, each of which has so many seconds to come.
-
-    Raises:
-        TookTooLong: if one takes longer.
-    """
+    """The items, each of which has so many seconds to come; raise TookTooLong after them."""
     remaining = iter(items)
     while True:
         with time_limit(seconds):

@@ -46,10 +46,6 @@ def read_articles(file: BinaryIO, path: Path) -> Iterator[str]:
     Translations of an article or abstract, and articles within articles, are texts of their own.
     Left out are tables, figures, formulas, footnotes, references and their numbers in the text, and
     citations of PubMed without an abstract.
-
-    Raises:
-        BiomedError: while reading, if the file is not well-formed XML, has another root, declares
-            entities, is nested too deeply, or has a record of over `max_line()` bytes.
     """
     records = _Records(path)
     while block := file.read(_BLOCK):
@@ -77,7 +73,6 @@ class _Records:
         parser.SkippedEntityHandler = self._add_character
         # Declared entities could multiply, or include another file.
         parser.EntityDeclHandler = self._refuse_entity
-        self._is_empty = True
 
     def read(self, block: bytes, is_last: bool = False) -> Iterator[str]:
         """The texts of the records that end in a block."""
@@ -103,8 +98,7 @@ class _Records:
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition(":")[2]
-        if self._is_empty:
-            self._is_empty = False
+        if not self._readers:  # of the root
             if name not in _FORMATS:
                 raise self._error(
                     f"articles in XML begin with {', '.join(f'<{one}>' for one in _FORMATS)}, and "
@@ -201,12 +195,11 @@ def _read_article(article: Element) -> Iterator[str]:
 
 
 def _read_bioc(document: Element) -> Iterator[str]:
-    def is_read(passage: Element) -> bool:
-        return not any(infon.text in _NO_TEXT_PASSAGES for infon in passage.findall("infon"))
-
-    passages = filter(is_read, document.findall("passage"))
-    # A passage has a text, or sentences that have one each.
-    yield _join([text for passage in passages for text in passage.iter("text")])
+    texts: list[Element] = []
+    for passage in document.findall("passage"):
+        if not any(infon.text in _NO_TEXT_PASSAGES for infon in passage.findall("infon")):
+            texts += passage.iter("text")  # one, or one of each sentence
+    yield _join(texts)
 
 
 def _read_record(record: Element) -> Iterator[str]:

@@ -117,7 +117,7 @@ class _BoundedStream(io.RawIOBase):
     def __init__(self, path: Path, decompress: Callable[[BinaryIO], Any]):
         self.path, self.file = path, path.open("rb")
         self.stream = decompress(self.file)
-        self.ratio, self.size = max_ratio(), 0
+        self.size = 0
 
     def readable(self) -> bool:
         return True
@@ -130,7 +130,7 @@ class _BoundedStream(io.RawIOBase):
             raise EOFError(TOO_SHORT)  # of an empty file, which not all libraries refuse
         buffer[:count] = content
         self.size += count
-        check_ratio(self.file.tell(), self.size, self.path, self.ratio)
+        check_ratio(self.file.tell(), self.size, self.path)
         return count
 
     def close(self) -> None:
@@ -142,17 +142,16 @@ class _BoundedStream(io.RawIOBase):
 
 def check_deflated(content: bytes, path: Path) -> None:
     """Check the decompressed size of zlib data, as `check_ratio` does, and not of other data."""
-    ratio, size = max_ratio(), 0
-    stream = zlib.decompressobj()
+    stream, size = zlib.decompressobj(), 0
     with suppress(zlib.error):
         for start in range(0, len(content), _PIECE):
             size += len(stream.decompress(content[start : start + _PIECE]))
-            check_ratio(start + _PIECE, size, path, ratio)
+            check_ratio(start + _PIECE, size, path)
 
 
-def check_ratio(compressed: int, size: int, path: Path, ratio: int | None = None) -> None:
-    """Raise BiomedError if `size` in bytes is over `ratio` times `compressed`, and over 4 MiB."""
-    ratio = ratio or max_ratio()
+def check_ratio(compressed: int, size: int, path: Path) -> None:
+    """Raise BiomedError if `size` is over `max_ratio()` times `compressed`, in bytes, and 4 MiB."""
+    ratio = max_ratio()
     if size > max(_FREE, ratio * compressed):
         raise BiomedError(
             f"{path}: becomes over {ratio} times as large when decompressed, which is unusual for "

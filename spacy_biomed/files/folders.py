@@ -59,14 +59,7 @@ def find_files(folder: Path, is_wanted: Callable[[str], bool]) -> list[FoundFile
 
 
 def list_files(folder: Path, is_wanted: Callable[[str], bool], missing: str) -> list[Path]:
-    """The paths of what `find_files` finds.
-
-    Args:
-        missing: what to say after the folder if there is nothing.
-
-    Raises:
-        BiomedError: if something cannot be read, or there is nothing.
-    """
+    """The paths of what `find_files` finds, all of which can be read; `missing` is said of none."""
     found = find_files(folder, is_wanted)
     for name, error in found:
         if error:

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import BiomedError, escape
+from ..errors import BiomedError, escape, first_line
 from .article_xml import read_articles
 from .compression import (
     COMPRESSED_ENDINGS,
@@ -229,8 +229,18 @@ class RecordFile(Part):
                 yield record.offset
 
     def read_all(self) -> Iterator[Record]:
-        """Read all records, and print what is doubtful in them."""
-        return self.records()
+        """Read all records, and print which of them may be several."""
+        doubtful: list[int] = []
+        for record in self.records():
+            doubtful += [record.line] if record.is_doubtful else []
+            yield record
+        if doubtful:
+            print(
+                f"⚠ {self.path}:{doubtful[0]}: a quoted field of several lines, each of which "
+                f"would be a record by itself ({len(doubtful):,} in the file); if they are, use "
+                "--quoting none",
+                file=sys.stderr,
+            )
 
     def read_from(self, offset: int, row: int) -> Iterator[Item]:
         with reading(self.path):
@@ -330,19 +340,6 @@ class DelimitedFile(RecordFile):
     def records(self, offset: int = 0) -> Iterator[Record]:
         return read_delimited(self.path, self._names, self.how.layout, offset)
 
-    def read_all(self) -> Iterator[Record]:
-        doubtful: list[int] = []
-        for record in self.records():
-            doubtful += [record.line] if record.is_doubtful else []
-            yield record
-        if doubtful:
-            print(
-                f"⚠ {self.path}:{doubtful[0]}: a quoted field of several lines, each of which "
-                f"would be a record by itself ({len(doubtful):,} in the file); if they are, use "
-                "--quoting none",
-                file=sys.stderr,
-            )
-
 
 class ParquetPart(RecordFile):
     """A Parquet file."""
@@ -414,7 +411,8 @@ class TextFolder(Part):
             with open_binary(self.path / name, "rb", Path(name).suffix.lower()) as stream:
                 content = stream.read(max_line() + 1)
         except Exception as problem:  # also of damaged compression
-            return Item(printable(id), error=_explain_unread(problem))
+            reason = getattr(problem, "strerror", None) or escape(first_line(problem))
+            return Item(printable(id), error=f"cannot be read ({reason})")
         if len(content) > max_line():
             return Item(printable(id), error=too_long("file"))
         text, error = decode_file(content, self.how.layout)
@@ -670,11 +668,6 @@ def _without_ending(name: str) -> str:
 def printable(name: str) -> str:
     """The name of a file as text; bytes that are not UTF-8 are escaped, as in `mar\\xeda`."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def _explain_unread(error: Exception) -> str:
-    reason = getattr(error, "strerror", None) or escape(str(error) or type(error).__name__)
-    return f"cannot be read ({reason})"
 
 
 def _describe_file(path: Path) -> str:

@@ -25,7 +25,6 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from spacy.util import minibatch
 from tokenizers import Encoding
 
 from ..arrays import Ints1d
@@ -36,8 +35,8 @@ from ..files.outputs import replacing_directory
 from .recipe import TrainingRecipe
 from .text_sources import find_files, read_documents
 
-# Documents to tokenize at a time.
-_BATCH = 128
+# Most documents, and about the most characters, to tokenize at a time.
+_DOCUMENTS, _CHARACTERS = 1000, 2_000_000
 
 _IDS, _WORD_STARTS, _CUTS, _SUMMARY = "ids.bin", "word_starts.bin", "cuts.bin", "summary.json"
 
@@ -221,10 +220,23 @@ def _encode(
     documents: Iterable[str], tokenizer: WordPieceTokenizer, progress: Progress
 ) -> Iterator[Encoding]:
     """The encodings of the documents that have word pieces."""
-    for batch in minibatch(documents, _BATCH):
+    for batch in _batches(documents):
         encodings = tokenizer.tokenizer.encode_batch(batch, add_special_tokens=False)
         yield from filter(len, encodings)
         progress(len(batch))
+
+
+def _batches(documents: Iterable[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    characters = 0
+    for document in documents:
+        batch.append(document)
+        characters += len(document)
+        if len(batch) == _DOCUMENTS or characters > _CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
 
 
 def _word_starts(words: list[int | None]) -> np.ndarray:

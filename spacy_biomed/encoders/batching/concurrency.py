@@ -10,7 +10,6 @@ import platform
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache
 from itertools import pairwise
@@ -31,7 +30,6 @@ _FEW_ROWS = 64
 _FEW_MULTIPLICATIONS = 400_000
 _LEAST_COLUMNS = 16
 _PROCESS = os.getpid()
-_lock = Lock()
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -78,7 +76,7 @@ def matmul(left: Floats2d, right: Floats2d) -> Floats2d:
     processor time from the encoder. These threads wait passively.
     """
     threads = min(default_threads(), len(left) // _LEAST_ROWS)
-    with _one_blas_thread():
+    with _one_blas_thread:
         if len(left) < _FEW_ROWS:
             return _multiply_few(left, right)
         if threads < 2:
@@ -105,21 +103,34 @@ def _multiply_few(left: Floats2d, right: Floats2d) -> Floats2d:
     return product
 
 
-@contextmanager
-def _one_blas_thread() -> Iterator[None]:
-    """Let OpenBLAS use one thread; other libraries for matrix products are not changed.
+class _OneBlasThread:
+    """Context in which OpenBLAS uses one thread for all callers, until the last user has left.
 
-    The setting is the process's, so that products of several callers wait for each other.
+    Other libraries for matrix products are not changed.
     """
-    with _lock:
-        before = [library.get_num_threads() for library in _openblas()]
-        for library in _openblas():
-            library.set_num_threads(1)
-        try:
-            yield
-        finally:
-            for library, threads in zip(_openblas(), before, strict=True):
-                library.set_num_threads(threads)
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users = 0
+        self._threads: list[int] = []
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                self._threads = [library.get_num_threads() for library in _openblas()]
+                for library in _openblas():
+                    library.set_num_threads(1)
+            self._users += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                for library, threads in zip(_openblas(), self._threads, strict=True):
+                    library.set_num_threads(threads)
+
+
+_one_blas_thread = _OneBlasThread()
 
 
 @cache

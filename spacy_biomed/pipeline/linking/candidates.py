@@ -116,7 +116,7 @@ class CandidateFinder:
     def __init__(self, terminology: Terminology, known: KnownNames):
         self.terminology = terminology
         self.known = known
-        self._cache: dict[str, Candidates] = {}
+        self._cache: dict[tuple[str, bool], Candidates] = {}
         self._describe: Callable[[int], Concept] = lru_cache(_CACHED)(terminology.describe)
 
     def __reduce__(self) -> tuple[type[CandidateFinder], tuple[Terminology, KnownNames]]:
@@ -224,7 +224,7 @@ class CandidateFinder:
 
     def _look_up(self, text: str, *, deep: bool = True) -> Candidates:
         """The candidates of a mention alone; if no name is its, and `deep`, by parts, trigrams."""
-        cached = self._cache.get(text)
+        cached = self._cache.get((text, deep))
         if cached is not None:
             return cached
         key = normalize(text)
@@ -239,10 +239,9 @@ class CandidateFinder:
         for one in list(found.values()):
             if one.is_named or one.values.get("similarity", 0.0) >= _SIMILAR:
                 self._add_broader(found, one)
-        if deep or any(one.is_strong for one in found.values()):
-            if len(self._cache) >= _CACHED:
-                self._cache.clear()
-            self._cache[text] = found
+        if len(self._cache) >= _CACHED:
+            self._cache.clear()
+        self._cache[text, deep] = found
         return found
 
     def _add_names(self, found: Candidates, key: str, text: str) -> None:

@@ -100,6 +100,16 @@ def test_a_misspelt_mention_has_the_concept_as_its_first_candidate(create):
     assert ent._.candidates[0][0] == "D1"
 
 
+def test_candidates_do_not_depend_on_the_documents_before(create):
+    found = []
+    for before in ([], [("Entamoeba col grew.", "Entamoeba col")]):
+        nlp, linker = create()
+        for text, mention in [*before, ("Entamoeba histolytica, E. col.", "E. col")]:
+            doc = linker(annotate(nlp, text, mention))
+        found.append(doc.ents[0]._.candidates)
+    assert found[0] == found[1]
+
+
 def test_a_span_that_nobody_looked_at_has_no_candidates(create):
     nlp, _ = create()
     assert nlp.make_doc("A heart attack.")[1:3]._.candidates is None

@@ -118,14 +118,7 @@ def convert_corpus(
             part: list(read_documents(format, paths[part], encoding, n_sents, tag_label))
             for part in paths
         }
-        for part in (part for part, documents in parts.items() if not documents):
-            why = f": {log.changes[0].what}" if log.changes else ""
-            raise BiomedError(f"{source}: no document of the part {part} could be read{why}")
-        if not any(map(_is_annotated, chain.from_iterable(parts.values()))):
-            raise BiomedError(
-                f"{source}: no document has annotations that the format {format} reads; check the "
-                "format, and where the file has its annotations"
-            )
+        _check_documents(source, format, parts, log)
         parts, seeded = split_parts(parts, format, paths, seed, entry.part_ids if entry else {})
         dropped = drop_repeats(parts) if entry and entry.drop_repeats else {}
         if identifier != CONCEPT:
@@ -181,6 +174,19 @@ def create_pipeline(language: str) -> Language:
     # The limit guards parsers and taggers; this pipeline has none.
     nlp.max_length = sys.maxsize
     return nlp
+
+
+def _check_documents(
+    source: Path, format: str, parts: Mapping[str, list[Document]], log: ChangeLog
+) -> None:
+    for part in (part for part, documents in parts.items() if not documents):
+        why = f": {log.changes[0].what}" if log.changes else ""
+        raise BiomedError(f"{source}: no document of the part {part} could be read{why}")
+    if not any(map(_is_annotated, chain.from_iterable(parts.values()))):
+        raise BiomedError(
+            f"{source}: no document has annotations that the format {format} reads; check the "
+            "format, and where the file has its annotations"
+        )
 
 
 def _find_entry(name: str) -> CorpusEntry:

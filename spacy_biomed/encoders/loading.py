@@ -230,7 +230,7 @@ def read_weights(
         if has_only_pickles(source, where):
             at = f" --revision {where['revision']}" if where["revision"] else ""
             raise BiomedError(
-                f"{source}: its weights are a pickle ({PICKLE}), which may hold code, and only "
+                f"{source}: its weights are a pickle ({PICKLE}), which may hold code. Only "
                 f"safetensors are read: `python -m spacy biomed convert-encoder {source}{at} DIR` "
                 "writes them as such and runs nothing; give DIR as the encoder's name"
             ) from error

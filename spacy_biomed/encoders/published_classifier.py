@@ -63,7 +63,7 @@ class PublishedClassifier:
 def load_classifier(name: str, revision: str | None = None) -> PublishedClassifier:
     """Load what transformers' classes for token and sequence classification save.
 
-    Only numbers are read from a pickle. What is no classifier of known layers is refused.
+    Only numbers are read from a pickle. It refuses what is not a classifier of known layers.
     """
     source, revision = loading.locate(name, revision)
     tokenizer = loading.load_tokenizer(name, revision)

@@ -59,9 +59,9 @@ CHANGES: dict[str, Change] = {
 class Robustness:
     """The scores of a pipeline on a corpus whose texts are changed in one way, a key of `CHANGES`.
 
-    They are of the exact match of entities. Of a pipeline that de-identifies, precision is the
-    share of its replacements that touch a gold mention, recall that of the gold mentions that are
-    wholly replaced, and `clean` that of the documents without a readable gold mention.
+    They are of the exact match of entities. If the pipeline de-identifies, precision is the share
+    of its replacements that touch a gold mention. Recall is the share of gold mentions that it
+    wholly replaces, and `clean` the share of documents without a readable gold mention.
     """
 
     change: str

@@ -146,8 +146,8 @@ def compress_pipeline(
         recall: target_recall, recall_measure, unseen_share, as for `pipeline.calibrate`.
 
     Raises:
-        BiomedError: if there is no encoder to export or nothing to score, if the new encoder's rows
-            differ too much, if a score falls by more than `max_loss`, or if a weight is too large
+        BiomedError: if there is no encoder to export or nothing to score. Also if the new encoder's
+            rows differ too much, a score falls by more than `max_loss`, or a weight is too large
             for half precision. Nothing is written then.
     """
     if not (check and confidence) and any(one is not None for one in recall.values()):

@@ -123,9 +123,9 @@ def pull_pipeline(repo_id: str, revision: str, output: Path) -> dict[str, Any]:
         the meta.
 
     Raises:
-        BiomedError: if the revision is not the hash of a commit, a file is missing or not as
-            listed, the pipeline needs code of other packages than spaCy and this one, the output
-            cannot be written, or the hub cannot be reached.
+        BiomedError: if the revision is not the hash of a commit, or a file is missing or not as
+            listed. Also if the pipeline needs code of other packages than spaCy and this one, the
+            output cannot be written, or the hub cannot be reached.
     """
     from huggingface_hub import hf_hub_download
 

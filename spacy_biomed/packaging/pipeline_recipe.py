@@ -74,7 +74,7 @@ class TeacherSection(Training):
     """[teachers.NAME]: a larger pipeline, from whose probabilities students learn.
 
     It is trained from an encoder, or is a trained pipeline: a directory or an installed package. A
-    teacher without either is none, unless the command line names one.
+    section without either is ignored, unless the command line names one.
     """
 
     encoder: str | None = None

@@ -227,7 +227,7 @@ class BiomedDeidentifier(Described, Pipe):
                 f"{', '.join(finders.labels[:_NAMED_LABELS]) or 'no labels that it tells'}"
                 f"{f' and {more} others' if more > 0 else ''}, and so nothing known as personal "
                 f"data (such as {', '.join(EXAMPLES)}): names would stay in the text. Use a "
-                "pipeline that finds them or, if one of its labels means people's names, set "
+                "pipeline that finds them. If one of its labels means people's names, set "
                 'kinds = {"MY_LABEL": "name"} (on the command line: --kind MY_LABEL=name)'
             )
 

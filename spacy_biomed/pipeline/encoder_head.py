@@ -128,24 +128,6 @@ class EncoderHead(DescribedHead, BatchLearner):
         self.vocab.strings.add(label)
         return 1
 
-    def add_labels_of(self, examples: Iterable[Example]) -> list[str]:
-        """Add the labels of examples that this trained head does not know yet.
-
-        Returns:
-            the new labels, in the order of their scores, which follow those of the known labels.
-
-        Raises:
-            BiomedError: if there are new labels and this kind of head cannot grow.
-        """
-        known = set(self.cfg["labels"])
-        new = [label for label in self.find_labels(examples) if label not in known]
-        if new:
-            self.grow(new)
-            self.cfg["labels"] = [*self.cfg["labels"], *new]
-            for label in new:
-                self.vocab.strings.add(label)
-        return new
-
     def find_labels(self, examples: Iterable[Example]) -> list[str]:
         """The labels of examples for this head, sorted; none for a head without labels."""
         return []
@@ -370,6 +352,24 @@ class CatsHead(EncoderHead):
         return bool(target.cats) or is_taught
 
 
+def add_labels(head: EncoderHead, examples: Iterable[Example]) -> list[str]:
+    """Add the labels of examples that a trained head does not know yet.
+
+    Returns:
+        the new labels, in the order of their scores, which follow those of the known labels.
+
+    Raises:
+        BiomedError: if there are new labels and this kind of head cannot grow.
+    """
+    new = [label for label in head.find_labels(examples) if label not in head.labels]
+    if new:
+        head.grow(new)
+        head.cfg["labels"] = [*head.labels, *new]
+        for label in new:
+            head.vocab.strings.add(label)
+    return new
+
+
 def _check_weights(head: EncoderHead) -> EncoderHead:
     """Check weights that were loaded, and make those in half precision fp32."""
     for node in head.model.walk():
@@ -405,7 +405,7 @@ def check_share(component: str, setting: str, value: float) -> None:
 
 
 def check_probability(what: str, value: float) -> None:
-    """Raise BiomedError if an annotated value is not between 0 and 1; NaN is none."""
+    """Raise BiomedError if a value is not between 0 and 1; NaN stands for a missing one."""
     if value < 0.0 or value > 1.0:
         raise BiomedError(f"{what} is {value:g}: use a number from 0 to 1")
 

@@ -265,7 +265,7 @@ def make_run(run: Run, output: Path, gpu: int) -> None:
     config = _create_config(run, folders, _find_encoder(run, output, place))
     seconds = _train(place, config, gpu)
     nlp = spacy.load(place / DIR_MODEL_BEST)
-    # Of the encoder, without pooling layer and language-model head.
+    # The encoders, without pooling layer and language-model head.
     modules = [get_module(encoder.model.shims[0]) for encoder in find_encoders(nlp).values()]
     result: dict[str, Any] = {
         "run": run.digest,

@@ -249,8 +249,8 @@ class _Run:
     def _make_batches(self) -> Iterator[tuple[int, list[Example]]]:
         """The batches of all epochs, as spaCy makes them, with the numbers of their epochs.
 
-        Those of known epochs are repeated: the states of Python's generator at the beginnings of
-        epochs are kept in `progress`.
+        Known epochs are repeated: `progress` keeps the states of Python's generator at the
+        beginnings of epochs.
         """
         max_epochs, epochs = self.settings["max_epochs"], self.progress.epochs
         is_stream = max_epochs < 0  # read again in each epoch, and not shuffled

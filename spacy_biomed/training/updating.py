@@ -14,7 +14,7 @@ from thinc.api import Config
 
 from ..errors import BiomedError, quote
 from ..pipeline.component_classes import find_described
-from ..pipeline.encoder_head import CalibratedHead, EncoderHead
+from ..pipeline.encoder_head import CalibratedHead, EncoderHead, add_labels
 from ..pipeline.ner import BiomedNER
 from ..pipeline.pipeline_loading import find_trainable, load_pipeline
 from .config import fill_config, read_description
@@ -185,7 +185,7 @@ def continue_pipeline_v1(source: str, components: list[str]) -> Callable[[Langua
         (corpus,) = resolve_dot_names(config, [config["training"]["train_corpus"]])
         for name in components:
             head = nlp.get_pipe(name)
-            if isinstance(head, EncoderHead) and (new := head.add_labels_of(corpus(nlp))):
+            if isinstance(head, EncoderHead) and (new := add_labels(head, corpus(nlp))):
                 logger.info("Added labels to '%s': %s", name, ", ".join(new))
         has_moving_encoder = any(nlp.get_pipe_meta(one).factory == TRAINABLE for one in components)
         for name, pipe in nlp.components:

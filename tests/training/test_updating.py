@@ -16,6 +16,7 @@ from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.formats.spacy_docs import read_docs
 from spacy_biomed.packaging.compression import compress_pipeline
+from spacy_biomed.pipeline.encoder_head import add_labels
 from spacy_biomed.training.checkpoint import fingerprint
 from spacy_biomed.training.config import TEMPLATES, fill_config
 from spacy_biomed.training.resumable import train
@@ -284,7 +285,7 @@ def test_a_head_that_cannot_grow_says_so():
     head.add_label("KNOWN")
     reference = nlp.make_doc("a")
     reference.cats = {"KNOWN": 1.0}
-    assert head.add_labels_of([Example(nlp.make_doc("a"), reference)]) == []
+    assert add_labels(head, [Example(nlp.make_doc("a"), reference)]) == []
     reference.cats = {"KNOWN": 1.0, "NEW": 0.0}
     with pytest.raises(BiomedError, match=r"labels that 'biomed_textcat' does not know \('NEW'\)"):
-        head.add_labels_of([Example(nlp.make_doc("a"), reference)])
+        add_labels(head, [Example(nlp.make_doc("a"), reference)])

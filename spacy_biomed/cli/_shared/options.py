@@ -85,7 +85,7 @@ def split_pair(option: str, pair: str, form: str) -> tuple[str, str]:
 
 
 def list_given(context: typer.Context, names: Iterable[str]) -> list[str]:
-    """Those of these parameters that the command line gives, as options."""
+    """The parameters among these that the command line gives, as options."""
     sources = {name: context.get_parameter_source(name) for name in names}
     given = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
     return [f"--{name.replace('_', '-')}" for name in given]

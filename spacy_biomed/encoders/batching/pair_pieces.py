@@ -40,9 +40,9 @@ def tokenize(
 ) -> TextPieces:
     """Tokenize documents, the two texts of a pair separately.
 
-    `window` is the most word pieces of a sequence, special tokens included. Of a longer pair,
-    "truncate" drops pieces from the end of the longer text, and once both are equally long from
-    both, like the strategy "longest_first" of transformers. "window" drops none, and raises
+    `window` is the most word pieces of a sequence, special tokens included. In a longer pair,
+    "truncate" drops pieces from the end of the longer text; once both are equally long, from both,
+    like the strategy "longest_first" of transformers. "window" drops none, and raises
     BiomedError if the first text leaves no room. With `normalize`, texts are read as
     `normalization.normalize_text` has them.
     """

@@ -114,7 +114,7 @@ def _lay_out(
     pair = tokenizer.pair
     special = [tokenizer.prefix, tokenizer.suffix, pair.before, pair.between, pair.after]
     begins = borders([len(ids) for ids in special])
-    # Which of these each stretch is, in a single text and in a pair; 5 stands for word pieces.
+    # Each stretch by its place in `special`, in a single text and in a pair; 5 is word pieces.
     part = np.array([[0, 5, 5, 5, 1], [2, 5, 3, 5, 4]])[texts.is_pair.astype("int64")]
     sizes = np.diff(begins, append=begins[-1])[part] * has_rows[:, None]
     sizes[:, FIRST], sizes[:, SECOND] = texts.first, texts.second

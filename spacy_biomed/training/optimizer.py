@@ -66,12 +66,12 @@ class AdamW(Optimizer):
         super().__init__(
             learn_rate,
             L2=L2,
+            L2_is_weight_decay=True,
             beta1=beta1,
             beta2=beta2,
             eps=eps,
             grad_clip=grad_clip,
             use_averages=use_averages,
-            L2_is_weight_decay=True,
         )
         self.layer_decay = layer_decay
         self.clip_together = clip_together

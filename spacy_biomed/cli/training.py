@@ -176,14 +176,13 @@ def for_tasks(
     from ..training.config import find_epochs
     from ..training.multitask_config import create_multitask_config
 
-    epochs = find_epochs(template) if epochs is None else epochs
     folders = [corpora_dir / name for name in options.split_names(tasks)]
     config, heads = create_multitask_config(
         folders,
         encoder=encoder,
         template=template,
         schedule=schedule,
-        epochs=epochs,
+        epochs=find_epochs(template) if epochs is None else epochs,
         batch_words=batch_words,
         learn_rate=learn_rate,
         seed=seed,

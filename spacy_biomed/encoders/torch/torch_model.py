@@ -132,9 +132,10 @@ class EncoderShim(PyTorchShim):
 
         if threads == 1:
             return list(map(run, batches))
-        outputs = map_concurrently(run, batches, threads)
-        torch.set_num_threads(before)
-        return outputs
+        try:
+            return map_concurrently(run, batches, threads)
+        finally:
+            torch.set_num_threads(before)
 
     def begin_update(
         self, batches: list[SequenceBatch]

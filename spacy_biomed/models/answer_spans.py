@@ -58,18 +58,15 @@ def find_places(docs: list[Doc], row_counts: Ints1d, no_answer: bool) -> list[Pl
     return found
 
 
-def log_sum_exp(values: Floats1d, counts: Ints1d) -> Floats1d:
-    """Log of the sum of the exponentials of each run of values: (runs,), each of at least 1."""
-    starts = np.cumsum(counts) - counts
-    largest = np.maximum.reduceat(values, starts)
-    exp = np.exp(values - np.repeat(largest, counts))
-    return largest + np.log(np.add.reduceat(exp, starts))
+def log_sum_exp(values: Floats1d) -> float:
+    """The logarithm of the sum of the exponentials, without overflow."""
+    largest = values.max()
+    return largest + np.log(np.exp(values - largest).sum())
 
 
-def log_softmax(scores: Floats1d, counts: Ints1d) -> Floats1d:
-    """Log probabilities of the scores within each run; runs may be empty."""
-    counts = counts[counts > 0]
-    return scores - np.repeat(log_sum_exp(scores, counts), counts)
+def log_softmax(scores: Floats1d) -> Floats1d:
+    """(places,) log probabilities of places by their scores."""
+    return scores - log_sum_exp(scores) if len(scores) else scores
 
 
 def best_spans(

@@ -139,9 +139,8 @@ class BiomedQA(EncoderHead):
 
     def _decode(self, doc: Doc, places: Places, rows: Floats2d) -> PredictedAnswers:
         """The best answers of a document, by the scores of start and end of all rows."""
-        counts = np.array([len(places.tokens)])
-        log_start = log_softmax(rows[places.first_rows, 0], counts)
-        log_end = log_softmax(rows[places.last_rows, 1], counts)
+        log_start = log_softmax(rows[places.first_rows, 0])
+        log_end = log_softmax(rows[places.last_rows, 1])
         null = log_start[0] + log_end[0] if places.has_null else -np.inf
         words, count = self.cfg["max_answer_words"], self.cfg["n_best"]
         while True:  # until there are enough different texts, or no more spans
@@ -212,16 +211,15 @@ class BiomedQA(EncoderHead):
         for column in (0, 1):
             log_masses = []
             for of_doc, ends in gold:
-                counts = np.array([len(of_doc.tokens)])
                 place_rows = (of_doc.first_rows, of_doc.last_rows)[column]
-                log_probs = log_softmax(rows[place_rows, column].astype("float64"), counts)
+                log_probs = log_softmax(rows[place_rows, column].astype("float64"))
                 targets = np.full(len(log_probs), -np.inf)
                 targets[ends[column]] = log_probs[ends[column]]
-                log_mass = log_sum_exp(targets, counts)
+                log_mass = log_sum_exp(targets)
                 d_rows[place_rows, column] = (
                     np.exp(log_probs) - np.exp(targets - log_mass)
                 ) / total
-                log_masses.append(log_mass[0])
+                log_masses.append(log_mass)
             loss -= float(np.sum(log_masses)) / total
         return loss, self.model.ops.asarray(d_rows)
 

@@ -196,7 +196,9 @@ def _find_start(source: TextWords, place: int) -> int:
             break
         first -= 1
     start = source.places[first][0]
-    return first if source.text[:start].rpartition("\n")[2].strip(" >*•#_-") == "" else place
+    while start > 0 and source.text[start - 1] in " >*•#_-":
+        start -= 1
+    return first if start == 0 or source.text[start - 1] == "\n" else place
 
 
 def _is_known(source: TextWords, form: str) -> bool:

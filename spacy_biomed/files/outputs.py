@@ -212,7 +212,11 @@ def locked_place(output: Path, *, stays: bool = False) -> Iterator[TemporaryName
             beside = TemporaryNames(folder, IN_PLACE if stays else place.name)
             missing = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
             stack.callback(remove_empty, missing)
-            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except FileExistsError as error:  # a file is in its place
+                reason = os.strerror(errno.ENOTDIR)
+                raise NotADirectoryError(errno.ENOTDIR, reason, str(folder)) from error
             lock = FileLock(beside.lock, timeout=0)
             try:
                 lock.acquire()

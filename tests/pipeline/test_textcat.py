@@ -155,7 +155,7 @@ def test_the_head_sees_the_encoders_first_position_of_the_first_window(make_pipe
     for doc, vector in zip(docs, vectors, strict=True):
         pieces = tokenizer([doc.text])
         window = make_windows(pieces.lengths, 18, 3)
-        windows.append(len(window))
+        windows.append(len(window.doc))
         ids = [*tokenizer.prefix, *pieces.ids[: window.end[0]].tolist(), *tokenizer.suffix]
         with torch.no_grad():
             expected = original(torch.tensor([ids])).last_hidden_state[0, :1]

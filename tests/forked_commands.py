@@ -15,6 +15,7 @@ import os
 import pkgutil
 import runpy
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -149,8 +150,8 @@ def find_server() -> str:
     """The place of the server's socket, after starting the server if there is none."""
     if _PLACE in os.environ:
         return os.environ[_PLACE]
-    folder = tempfile.TemporaryDirectory()
-    place = os.environ[_PLACE] = os.path.join(folder.name, "socket")
+    folder = tempfile.mkdtemp()  # which no process but this one deletes
+    place = os.environ[_PLACE] = os.path.join(folder, "socket")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(place)
         listener.listen(64)
@@ -159,7 +160,7 @@ def find_server() -> str:
             stdin=subprocess.PIPE,  # which is closed when this process ends, by whatever
             pass_fds=[listener.fileno()],
         )
-    atexit.register(folder.cleanup)
+    atexit.register(shutil.rmtree, folder)
     atexit.register(server.communicate)
     return place
 

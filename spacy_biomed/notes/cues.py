@@ -153,7 +153,8 @@ class CueMatcher:
             end = start
             limit = mention_ends.get(start)
             last = limit or size
-            while end < last and (limit or end not in taken):
+            number = sentences[start]
+            while end < last and sentences[end] == number and (limit or end not in taken):
                 if (node := node.get(words[end])) is None:
                     break
                 end += 1
@@ -161,13 +162,13 @@ class CueMatcher:
                     continue
                 if _END in node:
                     past, groups = end, node[_END]
-                if _SENTENCE_END in node and sentences[end] != sentences[start]:
+                if _SENTENCE_END in node and sentences[end] != number:
                     past, groups = end, node[_SENTENCE_END][_END]
             if past > start:
                 if groups[0]:
-                    forward.append((past, sentences[start], groups[0]))
+                    forward.append((past, number, groups[0]))
                 if groups[1]:
-                    backward.append((-start, sentences[past - 1], groups[1]))
+                    backward.append((-start, number, groups[1]))
         return forward, backward
 
 

@@ -86,6 +86,12 @@ def test_white_space_in_a_cue_does_not_count(line_end):
     assert said(ent) == ["is_negated"]
 
 
+@pytest.mark.parametrize("text", ["PIEL:\nNo fiebre.", "PIEL:\nNegativo para fiebre", "-\nno gota"])
+def test_a_cue_is_within_a_sentence(text):
+    (ent,) = create()(text).ents
+    assert said(ent) == ["is_negated"]
+
+
 def test_without_sentences_the_component_says_what_to_add():
     nlp = create()
     nlp.remove_pipe("biomed_sentences")

@@ -73,7 +73,7 @@ def question_id(doc: Doc) -> str | None:
     if QUESTION_ID in doc.user_data:
         return doc.user_data[QUESTION_ID]
     id = doc.user_data.get(DOCUMENT_ID)
-    return None if id is None else split_id(id)
+    return None if id is None else split_id(str(id))
 
 
 def split_id(document_id: str) -> str:

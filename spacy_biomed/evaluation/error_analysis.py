@@ -203,8 +203,8 @@ class ErrorAnalysis:
             system.scores.add(own, found, lost)
             gold = {*own, *map(tuple, lost)}
             by_system.append(pair_mentions(gold, found))
-        number = f"{len(self.systems[0].tallies) + 1}"
-        document = str(reference.user_data.get(DOCUMENT_ID) or number)
+        id = reference.user_data.get(DOCUMENT_ID)
+        document = str(len(self.systems[0].tallies) + 1 if id in (None, "") else id)
         layers = [("gold", gold)]
         marked: list[tuple[int, str, str]] = []
         for system, cases in zip(self.systems, by_system, strict=True):

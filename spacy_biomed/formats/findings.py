@@ -180,9 +180,16 @@ def _attributes(span: Span, stored: list[str]) -> dict[str, str]:
         if span.has_extension(name) and span.get_extension(name)[1:3] == (None, None):
             value = span._.get(name)
             if value is not None:
-                is_string = isinstance(value, str)
-                attributes[name] = value if is_string else json.dumps(value, default=str)
+                attributes[name] = show_value(value)
     return attributes
+
+
+def show_value(value: object, is_ascii: bool = True) -> str:
+    """A value as a string: text as it is, what JSON has as JSON, a date or the like as its text."""
+    if isinstance(value, str):
+        return value
+    text = json.dumps(value, ensure_ascii=is_ascii, default=str)
+    return str(value) if text.startswith('"') else text
 
 
 class FoundMention(NamedTuple):

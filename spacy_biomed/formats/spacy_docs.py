@@ -13,7 +13,7 @@ from ..annotations.document_keys import DOCUMENT_ID
 from ..errors import BiomedError
 from ..files.compression import check_deflated
 from ..files.sources import Item, Part
-from .findings import AnnotatedShard
+from .findings import AnnotatedShard, show_value
 from .registry import Format
 
 
@@ -89,7 +89,8 @@ class SpacyFile(Part):
     def read_from(self, offset: int, row: int) -> Iterator[Item]:
         docs = read_docs(self.path, Vocab())
         for number, doc in enumerate(islice(docs, row, None), start=row):
-            yield Item(str(doc.user_data.get(DOCUMENT_ID) or self.place(number)), doc.text)
+            id = doc.user_data.get(DOCUMENT_ID)
+            yield Item(self.place(number) if id in (None, "") else str(id), doc.text)
 
 
 def write_spacy(shard: AnnotatedShard) -> dict[str, bytes]:
@@ -97,7 +98,10 @@ def write_spacy(shard: AnnotatedShard) -> dict[str, bytes]:
     docs = DocBin(store_user_data=True)
     for _, item, doc, _ in shard.documents:
         kept = {key: value for key, value in doc.user_data.items() if _is_plain(value)}
-        fields = {name: value for name, value in item.fields.items() if _is_plain(value)}
+        fields = {
+            name: value if _is_plain(value) else show_value(value, is_ascii=False)
+            for name, value in item.fields.items()
+        }
         doc.user_data = {**kept, **fields, DOCUMENT_ID: item.id}
         docs.add(doc)
     return {f"{shard.name}.spacy": docs.to_bytes()}
@@ -109,7 +113,9 @@ def _is_plain(value: object) -> bool:
         return all(isinstance(key, str) and _is_plain(one) for key, one in value.items())
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
-    return value is None or isinstance(value, bool | int | float | str)
+    if isinstance(value, int):
+        return -(1 << 63) <= value < 1 << 64
+    return value is None or isinstance(value, float | str)
 
 
 SPACY = Format(write=write_spacy, has_fields=True)

@@ -11,7 +11,7 @@ from ..annotations.sections import SECTION
 from ..files.compression import require_pyarrow
 from ..files.parquet import pack_table
 from ..files.records import format_fields
-from .findings import ENTITY_FIELDS, AnnotatedDocument, AnnotatedShard, Layers
+from .findings import ENTITY_FIELDS, AnnotatedDocument, AnnotatedShard, Layers, show_value
 from .registry import Format
 
 if TYPE_CHECKING:
@@ -69,7 +69,10 @@ class FoundTables:
         }
         for number, item, _, found in documents:
             keys = {"document": number, "id": item.id}
-            kept = {name: _to_string(value) for name, value in item.fields.items()}
+            kept = {
+                name: None if value is None else show_value(value, is_ascii=False)
+                for name, value in item.fields.items()
+            }
             for table, columns in self._values.items():
                 for row in [{**found, **kept}] if table == "documents" else found[table]:
                     for name, column in columns.items():
@@ -116,12 +119,6 @@ def write_csv(shard: AnnotatedShard) -> dict[str, bytes]:
         ).encode()
         for name, columns, rows in FoundTables(shard.documents, shard.layers, shard.keep).rows()
     }
-
-
-def _to_string(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 PARQUET = Format(write=write_parquet, has_fields=True, require=require_pyarrow)

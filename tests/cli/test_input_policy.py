@@ -5,6 +5,8 @@ import gzip
 import json
 import lzma
 import os
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 import spacy
 from commands import call, error_line
+from spacy.tokens import DocBin
+from spacy.vocab import Vocab
 
+from spacy_biomed.formats.spacy_docs import read_docs
 from spacy_biomed.pipeline.pipeline_loading import import_code
 
 CODE = """
@@ -362,6 +367,35 @@ def test_kept_columns_are_in_the_documents_of_annotate(run, tmp_path):
     assert task["data"]["ward"] == 3
     for output, name in [("out.brat", "ward"), ("o.jsonl", "entities"), ("o.jsonl", "text")]:
         assert f"--keep {name}" in error_line(run("annotate", "a.jsonl", output, "--keep", name))
+
+
+def test_kept_values_without_a_form_in_a_format_are_their_text(run, tmp_path):
+    dated = pa.table({"text": ["Marta"], "x": [date(2026, 1, 31)], "y": [Decimal("1.50")]})
+    pq.write_table(dated, tmp_path / "a.parquet")
+    (tmp_path / "b.jsonl").write_text('{"text": "Marta", "x": 100000000000000000000, "y": [1.5]}')
+    cases = [("a.parquet", "2026-01-31", "1.50", "1.50")]
+    cases.append(("b.jsonl", "100000000000000000000", "[1.5]", (1.5,)))
+    for source, x, y, stored in cases:
+        for ending in ("parquet", "csv", "spacy"):
+            result = run("annotate", source, f"{source}.{ending}", "--keep", "x", "--keep", "y")
+            assert result.exit_code == 0, result.output
+        (row,) = pq.read_table(f"{source}.parquet/documents").to_pylist()
+        assert (row["x"], row["y"]) == (x, y)
+        with open(f"{source}.csv/documents/part-00000.csv", newline="") as file:
+            (row,) = csv.DictReader(file)
+        assert (row["x"], row["y"]) == (x, y)
+        (doc,) = read_docs(tmp_path / f"{source}.spacy/part-00000.spacy", Vocab())
+        assert (doc.user_data["x"], doc.user_data["y"]) == (x, stored)
+
+
+def test_an_identifier_of_a_doc_may_be_zero(run, tmp_path):
+    docs = [spacy.blank("en")("Marta") for _ in range(3)]
+    for doc, id in zip(docs, [0, 17, ""], strict=True):
+        doc.user_data["document_id"] = id
+    DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "a.spacy")
+    assert run("annotate", "a.spacy", "out.jsonl").exit_code == 0
+    lines = (tmp_path / "out.jsonl" / "part-00000.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ["0", "17", "a.spacy:3"]
 
 
 # Texts and paths

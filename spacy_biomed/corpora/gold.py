@@ -69,15 +69,21 @@ def place_mentions(
     """Find the span of tokens of each mention; one that the source gives twice counts once.
 
     In a flat layer no two spans share a token: of such mentions the longest stays, and of equally
-    long ones the first. The attribute `identifier` of mentions becomes the span's `kb_id_`.
+    long ones the first. The attribute `identifier` of mentions becomes the span's `kb_id_`; a
+    mention that is given again with another identifier has both.
     """
     unique = {_key(mention): mention for mention in mentions}
+    concepts: dict[MentionKey, dict[str, None]] = defaultdict(dict)
+    for mention in mentions:
+        if concept := mention.attributes.get(identifier, "").strip():
+            concepts[_key(mention)][concept] = None
     placement = Placement(mentions=list(unique.values()))
     taken: set[int] = set()
     # The sort is stable: equally long mentions at the same place keep the source's order.
     for mention in sorted(unique.values(), key=lambda one: (one.start - one.end, one.start)):
-        concept = mention.attributes.get(identifier, "").strip()
-        kb_id = NIL if concept.lower() in _NO_CONCEPT else concept
+        given = concepts[_key(mention)]
+        known = [concept for concept in given if concept.lower() not in _NO_CONCEPT]
+        kb_id = "; ".join(known) or (NIL if given else "")
         span = doc.char_span(mention.start, mention.end, label=mention.label, kb_id=kb_id)
         if mention.is_discontinuous:
             placement.discontinuous.append(mention)

@@ -19,7 +19,7 @@ from .documents import (
     parse_offset,
     read_text,
 )
-from .json_fields import get_covered, get_field, get_id, parse_json
+from .json_fields import get_covered, get_field, get_id, list_values, parse_json
 from .repairs import is_new, leaving_out, locate
 from .xml_elements import Element, read_xml
 
@@ -151,12 +151,8 @@ def _whole_number(part: _Part, key: str) -> int:
 def _infons(part: _Part) -> dict[str, str]:
     """The infons that are strings, numbers, or lists of these, as strings."""
     given = get_field(part, "infons", dict, part[_WHERE]) if part.get("infons") else {}
-    infons = {}
-    for key, value in given.items():
-        items = value if isinstance(value, list) else [value]
-        if key != _WHERE and all(isinstance(item, str | int | float) for item in items):
-            infons[key] = str(value)
-    return infons
+    shown = {key: list_values(value) for key, value in given.items() if key != _WHERE}
+    return {key: "; ".join(values) for key, values in shown.items() if values}
 
 
 def _create_mention(annotation: _Part, locations: list[_Part], offset: int) -> Mention:

@@ -50,6 +50,8 @@ _SHAPES = {
 def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     """Read the `.txt` and `.ann` pairs in and below a folder (or the single pair of a `.txt` file).
 
+    An `.ann` file by itself has no document: it is read with its text.
+
     A text without `.ann` may have its annotations in `.a1` and `.a2`, as BioNLP's shared tasks
     publish them; both are read as if they were one file.
 
@@ -74,10 +76,11 @@ def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
             without mentions has an empty `.ann`).
     """
     root = Path(path)
-    texts = dict.fromkeys(list_files(root, (".txt",)))
-    for file in list_files(root, (ANNOTATIONS, *TASK_ANNOTATIONS)) if root.is_dir() else ():
+    endings = (ANNOTATIONS, *TASK_ANNOTATIONS)
+    texts = [one for one in list_files(root, (".txt",)) if one.suffix.lower() not in endings]
+    for file in list_files(root, endings):
         with leaving_out():
-            if file.with_suffix(".txt") not in texts:
+            if file.suffix.lower() in endings and not file.with_suffix(".txt").is_file():
                 raise BiomedError(f"{file}: there is no {file.stem}.txt beside it; add its text")
     annotations: dict[Path, list[_Placed]] = {}
     for file in texts:
@@ -240,17 +243,20 @@ def _add_attribute(line: _Line, arguments: dict[str, Mention]) -> None:
     name, *rest = line.fields[0].split()
     if not rest:
         raise line.malformed()
-    if rest[0][:1] not in ("T", "E"):
+    target = rest[0].removeprefix("Annotation:")
+    if target[:1] not in ("T", "E"):
         return
-    attributes = line.find(rest[0], arguments).attributes
+    attributes = line.find(target, arguments).attributes
     value = " ".join(rest[1:]) or "true"
-    if line.kind == "N":
+    if line.kind == "N" and target != rest[0]:
+        value = value.removeprefix("Referent:")
+    elif line.kind == "N":
         name, colon, value = value.partition(":")
         if not colon:
             raise line.malformed()
     elif line.kind == "#":
         value = " ".join(line.fields[1:])
-    attributes[name] = f"{attributes[name]} {value}" if name in attributes else value
+    attributes[name] = f"{attributes[name]}; {value}" if name in attributes else value
 
 
 def write_brat(shard: AnnotatedShard) -> dict[str, bytes]:

@@ -81,6 +81,12 @@ def get_id(record: Mapping[str, object], key: str, default: str = "") -> str:
     return str(value) if isinstance(value, str | int) else default
 
 
+def list_values(value: object) -> list[str]:
+    """The strings, numbers and truth values of a field, which may have a list, as strings."""
+    values = value if isinstance(value, list) else [value]
+    return [str(one) for one in values if isinstance(one, str | int | float)]
+
+
 def get_covered(record: Mapping[str, object], where: str) -> str | None:
     """Return the text that an annotation quotes; None if it quotes none."""
     return None if record.get("text") is None else get_field(record, "text", str, where)

@@ -7,7 +7,7 @@ from pathlib import Path
 from ..errors import BiomedError, quote
 from .documents import Document, Mention, Offsets, Relation, look_up
 from .findings import AnnotatedShard, pack_lines
-from .json_fields import Kind, get_covered, get_field, get_id, read_json_lines
+from .json_fields import Kind, get_covered, get_field, get_id, list_values, read_json_lines
 from .registry import Format
 from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, leaving_out, locate, note
 
@@ -37,7 +37,8 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 
     text: the text.
     spans: mentions, each with `start`, `end`, `label` and, optionally, the covered `text`, an `id`
-        and `attributes` (strings by name). If the key is missing, mentions are not annotated.
+        and `attributes` (strings, numbers or truth values by name). If the key is missing, mentions
+        are not annotated.
     relations: each with a `label`, and `head_span` and `child_span` with the `start` and `end` of a
         mention, or `head` and `child`, tokens in a mention. If the key is missing, relations are
         not annotated.
@@ -189,7 +190,8 @@ def _parse_spans(record: _Object, text: str, where: str) -> _Spans:
             id = given_id if is_named else f"T{number}"
             extra = span.get("attributes")
             extra = extra if isinstance(extra, dict) else {}
-            attributes = {name: one for name, one in extra.items() if isinstance(one, str)}
+            listed = {name: list_values(value) for name, value in extra.items()}
+            attributes = {name: "; ".join(values) for name, values in listed.items() if values}
             mention = Mention(label, (offsets,), id, attributes)
             located = locate(text, mention, get_covered(span, where), where)
             mentions.append((offsets, given_id, located))

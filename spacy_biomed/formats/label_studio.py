@@ -10,7 +10,7 @@ from pathlib import Path
 from ..errors import BiomedError, escape, quote
 from .documents import Document, Mention, Relation, is_covered, list_files, look_up
 from .findings import AnnotatedDocument, AnnotatedShard, find_lowest, list_mentions
-from .json_fields import get_covered, get_field, get_id, read_json
+from .json_fields import get_covered, get_field, get_id, list_values, read_json
 from .registry import Format
 from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, keep_sound, leaving_out, locate, note
 
@@ -252,11 +252,7 @@ def _find_attributes(results: list[_Result]) -> dict[str, dict[str, str]]:
             value = _get_value(result).get("text" if kind == "textarea" else kind)
             given[get_id(result, "from_name", kind)] = value
         for name, value in given.items() if id else ():
-            parts = value if isinstance(value, list) else [value]
-            # Python does not write out numbers of thousands of digits.
-            small = [one for one in parts if not isinstance(one, int) or abs(one) < 10**18]
-            shown = [str(one) for one in small if isinstance(one, str | float | int)]
-            if shown:
+            if shown := list_values(value):
                 attributes.setdefault(id, {})[name] = ", ".join(shown)
     return attributes
 

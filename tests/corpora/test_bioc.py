@@ -83,6 +83,13 @@ def test_infons_with_one_key_are_several_values(tmp_path):
     assert list_concepts(document.mentions[0]) == ["D1", "D2"]
 
 
+def test_a_list_in_an_infon_is_several_values(tmp_path):
+    infons = {"type": "Gene", "ids": ["G1", 2], "valid": True, "none": None, "inner": {"a": 1}}
+    path = write_json(tmp_path, passage(annotations=[{**annotation(), "infons": infons}]))
+    (document,) = read_bioc(path)
+    assert document.mentions[0].attributes == {"ids": "G1; 2", "valid": "True"}
+
+
 @both_forms
 def test_several_locations_are_a_discontinuous_mention(tmp_path, write):
     one = annotation(locations=((16, 6), (0, 4)), text="Lung cancer")

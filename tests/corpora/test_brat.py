@@ -4,7 +4,7 @@ import pytest
 
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.formats.brat import read_brat
-from spacy_biomed.formats.documents import Relation
+from spacy_biomed.formats.documents import Relation, list_concepts
 
 
 def write(folder, text, annotations, name="doc"):
@@ -142,9 +142,16 @@ def test_attributes_normalisations_and_notes_are_kept_with_their_mention(tmp_pat
     assert document.mentions[0].attributes == {
         "Negated": "true",
         "Certainty": "High",
-        "UMLS": "C1 C2",
+        "UMLS": "C1; C2",
         "AnnotatorNotes": "checked twice",
     }
+    assert list_concepts(document.mentions[0])[2:4] == ["C1", "C2"]
+
+
+def test_normalisations_of_shared_tasks_are_kept_by_their_resource(tmp_path):
+    annotations = "T1\tS 3 7\tpain\nN1\tOnto Annotation:T1 Referent:OBT:1\n"
+    document = read_one(tmp_path, "no pain", annotations)
+    assert document.mentions[0].attributes == {"Onto": "OBT:1"}
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,16 @@ def test_parts_are_found_by_name(tmp_path):
     }
 
 
+def test_annotations_of_parts_in_one_folder_are_read_with_their_texts(tmp_path):
+    for part in ("train", "dev", "test"):
+        for number, annotations in enumerate(["T1\tX 0 1\ta\n", ""]):
+            (tmp_path / f"{part}_{number}.txt").write_text("a b")
+            (tmp_path / f"{part}_{number}.ann").write_text(annotations)
+    report = convert_corpus("own", tmp_path, tmp_path / "out", format="brat")
+    found = [(one.documents, one.mentions) for one in report.parts.values()]
+    assert found == [(2, {"X": 1})] * 3
+
+
 def test_parts_without_train_are_refused(tmp_path):
     source = write(tmp_path / "in", test=TEST)
     with pytest.raises(BiomedError, match=r"test\.tsv but nothing named train"):

@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import pytest
 from spacy.tokens import Doc
 from stored_docs import stored
 
+from spacy_biomed.annotations.document_keys import NIL
 from spacy_biomed.corpora.convert import create_pipeline
 from spacy_biomed.corpora.gold import annotate, create_doc, create_gold_doc
 from spacy_biomed.formats.documents import Document, Mention, Relation, create_pair
@@ -59,6 +62,22 @@ def test_a_mention_given_twice_is_one(nlp):
     placement = annotate(create_doc(nlp, document), document).mentions
     assert (len(placement.mentions), len(placement.spans), len(placement.overlapping)) == (2, 1, 1)
     assert placement.spans[0].label_ == "D"
+
+
+@pytest.mark.parametrize(
+    ("concepts", "kb_id"),
+    [
+        (["C1", "C2"], "C1; C2"),
+        (["C1", "", "C1"], "C1"),
+        (["C1", "-"], "C1"),
+        (["-", ""], NIL),
+        ([""], ""),
+    ],
+)
+def test_a_mention_given_twice_has_both_identifiers(nlp, concepts, kb_id):
+    mentions = [replace(mention("IV"), attributes={"concept": one}) for one in concepts]
+    doc = create_gold_doc(nlp, Document("1", TEXT, mentions))
+    assert [ent.kb_id_ for ent in doc.ents] == [kb_id]
 
 
 @pytest.mark.parametrize("spans_key", [None, "gold"])

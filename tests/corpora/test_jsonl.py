@@ -5,6 +5,7 @@ import pytest
 
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.formats import Mention, Relation
+from spacy_biomed.formats.assertion_attributes import list_said
 from spacy_biomed.formats.jsonl import read_jsonl
 from spacy_biomed.formats.repairs import keeping_log
 
@@ -190,9 +191,12 @@ def test_a_relation_without_its_spans_is_named(tmp_path, relation, what):
 
 
 def test_attributes_of_a_span_are_kept(tmp_path):
-    span = {"start": 0, "end": 1, "label": "X", "id": "T1", "attributes": {"kb_id": "C1", "n": 5}}
+    given = {"kb_id": "C1", "Negation": True, "n": [5, 6], "none": None}
+    span = {"start": 0, "end": 1, "label": "X", "id": "T1", "attributes": given}
     (document,) = read(tmp_path, {"text": "a", "spans": [span]})
-    assert document.mentions == [Mention("X", ((0, 1),), "T1", {"kb_id": "C1"})]
+    attributes = {"kb_id": "C1", "Negation": "True", "n": "5; 6"}
+    assert document.mentions == [Mention("X", ((0, 1),), "T1", attributes)]
+    assert list_said(attributes.items()) == {"is_negated"}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ drawn with replacement (paired bootstrap: Koehn 2004, "Statistical Significance 
 Translation Evaluation"). With several seeds, a document's contributions with all seeds go together.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -50,6 +51,7 @@ def compare_tallies(
 
     Args:
         first, second: the documents' contributions with each seed, in the same order of documents.
+            The numbers of seeds may differ.
         metric: ending of the score's name, such as "f".
 
     Returns:
@@ -64,7 +66,8 @@ def compare_tallies(
     if score is None or count < 2 or any(len(one) != count for one in arrays):
         return None
     systems = arrays[: len(first)], arrays[len(first) :]
-    pooled = np.concatenate([np.stack(one, axis=1) for one in systems])
+    seeds = math.lcm(len(first), len(second))  # of both, so that documents can be exchanged
+    pooled = np.concatenate([np.stack(one * (seeds // len(one)), axis=1) for one in systems])
 
     def difference(own: np.ndarray, other: np.ndarray) -> float:
         return score(pooled[own]) - score(pooled[other])

@@ -214,7 +214,8 @@ def plan_study(study: Study, corpora_dir: Path, *, allow_missing: bool = False) 
             cells[row, corpus] = planner.plan_cell(study.rows[row], corpus)
     if study.speed is not None:
         # The pipeline of the first trial of each row is kept.
-        for trials in (cells[row, corpora[0]] for row in rows if (row, corpora[0]) in cells):
+        first = next(corpus for _, corpus in cells)
+        for trials in (cells[row, first] for row in rows if (row, first) in cells):
             planner.runs[trials[0].run] = replace(planner.runs[trials[0].run], keep=True)
     return Plan(cells, planner.runs, missing)
 
@@ -252,7 +253,7 @@ class _Planner:
         """
         section, template = self.study.corpora[name], self.study.corpora[name].template
         encoder = self.study.rows[rows[0]].encoder.removeprefix(RANDOM)
-        recipe = Recipe.take(read_template(template or BASE))
+        recipe = self._read_recipe(template or BASE)
         for folder in _list_folders(find_folder(self.study, name, self.corpora_dir), section):
             parts = ("train",) if isinstance(section.folds, int) else PARTS
             for part in parts:
@@ -270,20 +271,26 @@ class _Planner:
         for row in rows:
             self._check_selection(row, name, recipe)
 
+    def _read_recipe(self, template: str) -> Recipe:
+        return Recipe.take(read_template(template).merge(self.study.config))
+
     def _list_rates(self, row: Row, corpus: str) -> list[float]:
         return (
             row.learn_rates or self.study.corpora[corpus].learn_rates or self.study.grid.learn_rates
         )
 
     def _check_selection(self, row: str, name: str, recipe: Recipe) -> None:
-        grid, about = self.study.grid, self.study.study
-        rates = self._list_rates(self.study.rows[row], name)
-        chooses = max(len(rates), len(grid.batch_sizes)) > 1
-        chooses = chooses or (about.statistic == "best" and len(grid.seeds) > 1)
+        grid, about, one = self.study.grid, self.study.study, self.study.rows[row]
+        place = f"corpora.{name}"
+        if one.training == "together":
+            place, recipe = f"rows.{row}", self._read_recipe(one.template)
+        chooses = max(len(self._list_rates(one, name)), len(grid.batch_sizes)) > 1
+        if about.statistic == "best" and not chooses:
+            chooses = len(one.seeds or grid.seeds) > 1 or bool(self.study.corpora[name].folds)
         if chooses and about.select == "dev" and not recipe.development_part:
             raise self.study.error(
                 "study.select",
-                f"the template of corpora.{name} learns from the development part, so nothing can "
+                f"the template of {place} learns from the development part, so nothing can "
                 'be chosen on it: write select = "test" to choose as papers without one do',
             )
 

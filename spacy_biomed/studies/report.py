@@ -128,19 +128,22 @@ def _number(value: float | None, form: str = ".2f") -> str:
 def _describe(results: Results) -> str:
     """A paragraph on what the numbers are."""
     study = results.study
-    about, grid = study.study, study.grid
-    repetitions = f"seeds {', '.join(map(str, grid.seeds))}"
+    about, cells = study.study, results.cells.values()
+    trials = [trial for cell in cells for trial in cell.trials]
+    repetitions = f"seeds {', '.join(dict.fromkeys(str(trial.seed) for trial in trials))}"
+    if any(trial.fold is not None for trial in trials):
+        repetitions += " and folds"
     shown = f"{STATISTICS[about.statistic]} over {repetitions}"
     if about.statistic == "best":
         shown = f"{STATISTICS['best']} on the {about.select} part, of {repetitions}"
     words = [f"Scores on the test parts, of 100 points: {shown}."]
-    if len(grid.learn_rates) > 1 or len(grid.batch_sizes) > 1:
+    if any(len(cell.settings) > 1 for cell in cells):
         words.append(f"The setting of each cell was chosen on the {about.select} part.")
     if about.select == "test":
         words.append("Nothing was held out for choosing, so these scores are too good.")
-    if grid.documents:
-        words.append(f"A trial: only the first {grid.documents} documents of each part.")
-    metrics = {cell.corpus: cell.metric for cell in results.cells.values()}
+    if study.grid.documents:
+        words.append(f"A trial: only the first {study.grid.documents} documents of each part.")
+    metrics = {cell.corpus: cell.metric for cell in cells}
     words.append(f"Metrics: {', '.join(f'{name} {metric}' for name, metric in metrics.items())}.")
     if results.plan.missing:
         words.append(f"Not there, and left empty: {', '.join(results.plan.missing)}.")

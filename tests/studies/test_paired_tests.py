@@ -44,6 +44,15 @@ def test_the_seeds_of_a_document_go_together():
     assert (thrice.difference, thrice.p_value) == (once.difference, once.p_value)
 
 
+def test_rows_may_have_other_numbers_of_seeds():
+    """Each seed of the one with fewer counts more."""
+    once = compare_tallies([FIRST], [SECOND], "acc")
+    more = compare_tallies([FIRST] * 2, [SECOND] * 3, "acc")
+    assert (more.difference, more.p_value) == (once.difference, once.p_value)
+    mixed = compare_tallies([FIRST], [FIRST, SECOND], "acc")
+    assert mixed.difference == pytest.approx(once.difference / 2)
+
+
 def test_scores_are_computed_of_contributions():
     documents = [{"A": [2.0, 1.0, 0.0]}, {"A": [0.0, 0.0, 1.0], "B": [1.0, 0.0, 0.0]}]
     assert score_tallies(documents, "f") == pytest.approx(2 * 3 / (2 * 3 + 1 + 1))

@@ -127,6 +127,17 @@ def test_a_companion_changes_scores_against_training_alone(results):
     assert len(draw_figures(results, None, None)) == 2
 
 
+def test_the_note_says_what_was_done_whichever_section_asked_for_it(results):
+    cells = {("a", "bc2gm"): make_cell("a", "bc2gm", {0.1: SCORES[0.1]})}
+    (table, *_) = create_tables(replace(results, cells=cells), None, None)
+    assert "the median over seeds 0, 1, 2. Metrics" in table.note
+    cell = make_cell("a", "bc2gm")
+    trials = {replace(trial, seed=7, fold=trial.seed): left for trial, left in cell.trials.items()}
+    cells = {("a", "bc2gm"): replace(cell, trials=trials)}
+    (table, *_) = create_tables(replace(results, cells=cells), None, None)
+    assert "the median over seeds 7 and folds. The setting of each cell was chosen" in table.note
+
+
 def test_all_files_are_written(results, tmp_path):
     write_report(results, tmp_path)
     page = (tmp_path / "report.html").read_text()

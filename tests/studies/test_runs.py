@@ -322,11 +322,41 @@ def test_cells_of_what_is_missing_stay_empty_if_they_may(read, corpora, run, tmp
             {"corpora.drugs.template": "papers/mulyar_ner", "grid.learn_rates": [0.1, 0.2]},
             'study.select: the template of corpora.drugs learns .* write select = "test"',
         ),
+        (
+            {
+                "corpora.drugs.template": "papers/mulyar_ner",
+                "rows.small.seeds": [0, 1],
+                "study.statistic": "best",
+            },
+            "study.select: the template of corpora.drugs learns",
+        ),
     ],
 )
 def test_what_does_not_fit_is_found_before_the_first_training(read, corpora, overrides, problem):
     with pytest.raises(BiomedError, match=problem):
         plan_study(read(**overrides), corpora)
+
+
+def test_a_setting_cannot_be_chosen_if_the_template_or_the_study_has_no_development_part(
+    read, corpora
+):
+    changed = {"rows.joint.template": "papers/mulyar_multitask", "grid.learn_rates": [0.1, 0.2]}
+    with pytest.raises(BiomedError, match=r"study.select: the template of rows.joint learns"):
+        plan_study(read(TOGETHER, **changed), corpora)
+    study = read(
+        "[config]\n[config.recipe]\ndevelopment_part = false\n", **{"grid.batch_sizes": [60, 90]}
+    )
+    with pytest.raises(BiomedError, match=r"study.select: the template of corpora.drugs learns"):
+        plan_study(study, corpora)
+
+
+def test_pipelines_to_time_are_those_of_the_first_cell(read, corpora, template):
+    joint = {"training": "together", "companions": ["drugs"], "template": str(template)}
+    changed = {f"rows.small.{name}": value for name, value in joint.items()}
+    study = read('[rows.other]\nencoder = "ENCODER"\n', **changed, **{"speed.precision": "fp32"})
+    plan = plan_study(study, corpora)
+    kept = [cell for cell, (trial,) in plan.cells.items() if plan.runs[trial.run].keep]
+    assert kept == [("small", "topics"), ("other", "topics")]
 
 
 def test_a_metric_that_is_not_there_is_an_error_that_names_those_that_are(run, read):

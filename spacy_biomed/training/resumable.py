@@ -309,7 +309,8 @@ class _Run:
         if has_documents and weighted and not any(name in other_scores for name in weighted):
             raise BiomedError(
                 f"training.score_weights.{weighted[0]}: no such score is measured, and so no best "
-                f"pipeline; give one of {', '.join(other_scores)}"
+                "pipeline; annotate in the development part what is learned, or give one of "
+                f"{', '.join(other_scores)}"
             )
         progress.scores.append(score)
         return {

@@ -8,9 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+import spacy
 import srsly
 from commands import call, error_line, refuse, run
 from forked_commands import ForkedCommand
+from spacy.tokens import DocBin
 from spacy.util import dict_to_dot
 
 from spacy_biomed.files.outputs import MARKER
@@ -267,6 +269,14 @@ def test_a_pipeline_without_a_weighted_score_is_refused(tiny_config, tmp_path):
         "train", path, "-o", tmp_path / "out"
     )
     assert not (tmp_path / "out" / "model-best").exists()
+
+
+def test_a_development_part_without_what_is_learned_is_refused(tiny_config, tmp_path):
+    doc = spacy.blank("en")("Aspirin without annotation")
+    DocBin(docs=[doc]).to_disk(tmp_path / "dev.spacy")
+    options = ["-o", tmp_path / "out", "--paths.dev", tmp_path / "dev.spacy"]
+    message = refuse("train", tiny_config, *options)
+    assert "annotate in the development part what is learned" in message
 
 
 def test_a_training_that_diverges_says_what_to_do(tiny_config, tmp_path):

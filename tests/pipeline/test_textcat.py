@@ -520,6 +520,24 @@ def test_what_cannot_be_learned_is_refused_in_one_line(
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("documents", "exclusive", "labels"),
+    [
+        ([("a", {"A": 1, "B": 0}), ("b", {"A": 1, "B": 1}), ("c", {"C": 0})], False, "A"),
+        ([("a", {"A": 1}), ("b", {"B": 1}), ("c", {})], False, "A, B"),
+        ([("a", {"A": 1, "B": 0}), ("b", {"A": 1, "B": 0})], True, "A"),
+    ],
+)
+def test_a_class_of_every_text_is_a_warning(make_pipeline, documents, exclusive, labels):
+    with pytest.warns(UserWarning, match=f"for {labels} of 'biomed_textcat' are 1.0: give 0.0"):
+        initialize(make_pipeline, documents, exclusive=exclusive)
+
+
+def test_classes_of_some_texts_are_no_warning(make_pipeline, recwarn):
+    initialize(make_pipeline, [("a", {"A": 1, "B": 0.5}), ("b", {"A": 0, "C": 0})])
+    assert not any("are 1.0" in str(one.message) for one in recwarn)
+
+
 def test_two_positive_exclusive_classes_are_refused_in_training_too(make_pipeline):
     nlp, _ = ready(make_pipeline, exclusive=True)
     with pytest.raises(BiomedError, match="'A' 1 and 'B' 1"):

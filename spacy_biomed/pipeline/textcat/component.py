@@ -1,5 +1,6 @@
 """The component `biomed_textcat`: classes of a text over a shared encoder."""
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
@@ -260,13 +261,20 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
             targets = self._targets(example)
             sums += np.nan_to_num(targets)
             counts += ~np.isnan(targets)
-        missing = [label for label, count in zip(labels, counts.tolist(), strict=True) if not count]
+        given = list(zip(labels, sums.tolist(), counts.tolist(), strict=True))
+        missing = [label for label, _, count in given if not count]
         if is_mentioned and missing:
             each = "each of " if self.cfg["exclusive"] else ""
             raise BiomedError(
                 f"no document of the training corpus has a value in doc.cats for {each}the labels "
                 f"{', '.join(missing)} of '{self.name}': give 0.0 to one that does not apply, or "
                 f"take it out of initialize.components.{self.name}.labels"
+            )
+        if always := [label for label, total, count in given if total == count > 0]:
+            warnings.warn(
+                f"all values of the training corpus in doc.cats for {', '.join(always)} of "
+                f"'{self.name}' are 1.0: give 0.0 to the texts that it does not apply to",
+                stacklevel=2,
             )
         return (sums + unknown) / (counts + 1)
 

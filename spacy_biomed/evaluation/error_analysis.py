@@ -5,15 +5,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from spacy import displacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..annotations.document_keys import DOCUMENT_ID
 from ..annotations.seen_mentions import SEEN_KEY
+from ..files.templates import read_template
 from ..notes.sentence_starts import find_sentence_starts
 from ..notes.term_files import NOTE_LANGUAGES
 from ..pipeline.label_scores import LabelScores
@@ -251,15 +252,8 @@ class ErrorAnalysis:
 
     def render(self, title: str, *, with_text: bool = True, test: str = "") -> str:
         """The page, as HTML that needs no network; `test` is a line about a paired test."""
-        environment = Environment(
-            loader=PackageLoader(__package__, "."),
-            undefined=StrictUndefined,
-            autoescape=True,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
         passages = self.passages[: self._most] if with_text else []
-        return environment.get_template("error_analysis.html.jinja").render(
+        return read_template(Path(__file__).parent / "error_analysis.html.jinja").render(
             title=title,
             systems=[(system.name, list(system.tables(with_text))) for system in self.systems],
             compared=self.compared.most_common(),

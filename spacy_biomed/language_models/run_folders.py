@@ -17,7 +17,6 @@ import srsly
 import torch
 from accelerate import PartialState
 from confection import Config
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, TextColumn
 from spacy.util import dict_to_dot
@@ -35,6 +34,7 @@ from ..files.outputs import (
     replacing_file,
     working_directory,
 )
+from ..files.templates import read_template
 from .batches import TrainingBatches
 from .packed_sequences import PackedText, fingerprint, prepare_text
 from .recipe import TrainingRecipe
@@ -213,18 +213,13 @@ def create_card(
     made: str,
 ) -> str:
     """The model card, in Markdown; all figures are from this run."""
-    environment = Environment(
-        loader=PackageLoader(__package__, ""),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-    )
-    environment.filters["thousands"] = "{:,}".format
+    template = Path(__file__).parent / "encoder_card.md.jinja"
     args = trainer.args
     precision = trainer.accelerator.mixed_precision.replace("no", "fp32")
     device = f"{describe_processor()[0]}, {torch.get_num_threads()} threads"
     if args.device.type == "cuda":
         device = torch.cuda.get_device_name(args.device)
-    return environment.get_template("encoder_card.md.jinja").render(
+    return read_template(template, thousands="{:,}".format).render(
         name=recipe.output.directory.name,
         made=made,
         config=config,

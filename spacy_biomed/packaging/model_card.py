@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ..encoders.encoder_catalogue import find_encoder
 from ..evaluation.tasks import Head
+from ..files.templates import read_template
 from ..pipeline.reliability import BINS, Reliability
 
 # Labels, each with scores from 0 to 1.
@@ -63,23 +63,17 @@ def create_card(
         of_pairs: whether the components annotate pairs of texts.
         confidences: the `cfg` of each `biomed_ner`, by its name.
     """
-    environment = Environment(
-        loader=PackageLoader(__package__, ""),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters.update(
-        cell=lambda text: " ".join(text.split()).replace("|", "\\|"),
-        percent=lambda score: "" if score is None else f"{100 * score:.2f}",
-        exp=math.exp,
-    )
+    folder = Path(__file__).parent
+    filters: dict[str, Callable[[Any], object]] = {
+        "cell": lambda text: " ".join(text.split()).replace("|", "\\|"),
+        "percent": lambda score: "" if score is None else f"{100 * score:.2f}",
+        "exp": math.exp,
+    }
     diagrams: dict[str, str] = {}
 
     def draw(kind: str, template: str, **values: object) -> str:
         name = f"{kind}-{1 + sum(one.startswith(f'{kind}-') for one in diagrams)}.svg"
-        diagrams[name] = environment.get_template(template).render(values)
+        diagrams[name] = read_template(folder / template, **filters).render(values)
         return name
 
     def draw_reliability(bins: Sequence[Mapping[str, float]]) -> str:
@@ -100,7 +94,7 @@ def create_card(
         title = f"F1 on {test['corpus']}, each text changed in one way"
         return draw("robustness", BARS, **_place_bars(title, ["F1"], rows))
 
-    text = environment.get_template(TEMPLATE).render(
+    text = read_template(folder / TEMPLATE, **filters).render(
         front_matter=_create_front_matter(meta, heads, others or {}),
         package=f"{meta['lang']}_{meta['name']}",
         meta=meta,

@@ -9,7 +9,6 @@ from pathlib import Path
 from fastapi import FastAPI, HTTPException
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from spacy.language import Language
 from spacy.tokens import Doc
 from starlette.exceptions import HTTPException as AnyHTTPException
@@ -18,6 +17,7 @@ from starlette.requests import Request
 from .. import __version__
 from ..bulk.time_limit import TookTooLong
 from ..errors import escape
+from ..files.templates import read_template
 from .annotator import Annotator, write_json
 from .batching import Answer, Batcher, BatchFailed, Failed, Job, Overloaded, ServerLimits
 from .guard import Application, Guard, overloaded
@@ -218,14 +218,7 @@ def find_example(lang: str) -> str:
 
 def write_form(nlp: Language, **settings: object) -> str:
     """The page, with the settings of its template. Colours of labels are in alphabetical order."""
-    environment = Environment(
-        loader=FileSystemLoader(PAGE_FILES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("form.html.jinja").render(
+    return read_template(PAGE_FILES / "form.html.jinja").render(
         name=f"{nlp.meta['lang']}_{nlp.meta['name']}",
         version=nlp.meta["version"],
         lang=nlp.lang,

@@ -5,16 +5,14 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import asdict
-from importlib.resources import files
 from io import StringIO
 from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, get_args
 
-from jinja2 import Environment
-
 from ..files.outputs import replace_text
+from ..files.templates import read_template
 from ..training.config import read_description
 from .figures import Dot, ScoredRow, draw_effects, draw_scatter, draw_scores
 from .results import Cell, Results, name_metric, related_metrics
@@ -460,8 +458,7 @@ def _draw_speeds(results: Results, speeds: dict[str, Any]) -> str:
 
 def render_page(title: str, note: str, tables: list[Table], figures: list[str]) -> str:
     """Tables and diagrams as one HTML page that loads nothing."""
-    template = files(__package__).joinpath("report.html.jinja").read_text(encoding="utf8")
     # The diagrams are documents of their own, of which a page takes the element.
     drawn = [figure[figure.index("<svg") :] for figure in figures]
-    page = Environment(autoescape=True).from_string(template)
+    page = read_template(Path(__file__).parent / "report.html.jinja")
     return page.render(title=title, note=note, tables=tables, figures=drawn)

@@ -1,7 +1,7 @@
 """What files say of mentions, by attributes of many names or by the scopes of cues."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from unicodedata import normalize
 
 from ..annotations.assertions import ASSERTIONS
@@ -50,14 +50,14 @@ def list_said(attributes: Iterable[tuple[str, str]]) -> set[str]:
     """The assertions that attributes, by name and value, state.
 
     Either a name is that of an assertion ("Negation"), unless its value denies it, or a value is
-    ("Certainty" "Possible").
+    ("Certainty" "Possible"), or one of several single words ("Status" "Possible, Past").
 
     Examples:
         >>> sorted(list_said([("Negated", "true"), ("Certainty", "Possible"), ("History", "no")]))
         ['is_negated', 'is_uncertain']
     """
     said = set()
-    for name, value in attributes:
+    for name, value in _split_lists(attributes):
         name, value = _simplify(name), _simplify(value) or value.strip()
         if name in _ASSERTIONS:
             said |= set() if value.startswith(_DENIALS) else {_ASSERTIONS[name]}
@@ -66,6 +66,14 @@ def list_said(attributes: Iterable[tuple[str, str]]) -> set[str]:
         elif value in _ASSERTIONS.keys() - _NAMES_ALONE:
             said.add(_ASSERTIONS[value])
     return said
+
+
+def _split_lists(attributes: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The attributes, each of several words with its name; sentences of notes stay whole."""
+    for name, value in attributes:
+        parts = re.split("[,;] ", value)
+        for part in [value] if " " in "".join(parts) else parts:
+            yield name, part
 
 
 def _simplify(text: str) -> str:

@@ -22,6 +22,7 @@ from .documents import (
     read_text,
 )
 from .findings import AnnotatedShard, Row, list_mentions, name_file
+from .json_fields import list_values
 from .registry import Format
 from .repairs import keep_sound, leaving_out, locate
 from .spelling import reads_as
@@ -57,7 +58,8 @@ def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 
     Entities (T) become mentions. Fragments with only white space between them are joined, since
     brat splits a mention at the end of a line. Attributes (A, M), normalisations (N) and notes (#)
-    on an entity, or on the event that it triggers, become its `attributes`. Entities in the scope
+    on an entity, or on the event that it triggers, become its `attributes`; so do the attributes in
+    a note of `write_brat`. Entities in the scope
     of a cue get "is_negated" or "is_uncertain" (`assertion_attributes.mark_scopes`). Relations (R)
     keep their label and arguments. An event (E) becomes a relation for each argument, labelled with
     the argument's role, from the event's trigger to the argument. An argument that is an event
@@ -256,7 +258,20 @@ def _add_attribute(line: _Line, arguments: dict[str, Mention]) -> None:
             raise line.malformed()
     elif line.kind == "#":
         value = " ".join(line.fields[1:])
+        if written := _parse_note(value):
+            attributes |= written
+            return
     attributes[name] = f"{attributes[name]}; {value}" if name in attributes else value
+
+
+def _parse_note(note: str) -> dict[str, str]:
+    """The attributes in a note of `write_brat`; none in what people write."""
+    try:
+        content = json.loads(note)
+    except (RecursionError, ValueError):
+        return {}
+    listed = content.items() if isinstance(content, dict) else ()
+    return {name: "; ".join(list_values(value)) for name, value in listed}
 
 
 def write_brat(shard: AnnotatedShard) -> dict[str, bytes]:

@@ -139,7 +139,7 @@ def test_what_is_written_for_a_tool_is_read_as_it_was_found(write, tool):
 @pytest.mark.parametrize(
     ("tool", "identifier"),
     [
-        ("brat", {"AnnotatorNotes": '{"confidence": 0.5, "id": "D1"}'}),
+        ("brat", {"confidence": "0.5", "id": "D1"}),
         ("inception", {"confidence": "0.5", "identifier": "D1"}),
         ("label_studio", {"id": "D1"}),
         ("prodigy", {"id": "D1"}),

@@ -61,9 +61,8 @@ def test_brat(annotate):
     assert set(documents) == {*names, f"part-00001/{long}"}
     assert [documents[name].text for name in names] == list(TEXTS.values())[:4]
     first = documents["part-00000/a"]
-    note = {"AnnotatorNotes": '{"id": "D1"}'}
     assert first.mentions == [
-        Mention("DRUG", ((6, 13),), "T1", note),
+        Mention("DRUG", ((6, 13),), "T1", {"id": "D1"}),
         Mention("DISEASE", ((18, 24),), "T2"),
     ]
     assert first.relations == [Relation("IS_USED", "T1", "T2", "R1")]

@@ -35,6 +35,7 @@ I2B2 = {
     'c="flu" 2:1 2:1||t="problem"||a="conditional"\n'
     'c="cough" 3:3 3:3||t="problem"||a="present"\n',
 }
+BOTH = {"is_negated", "is_historical"}
 
 
 def write_brat(folder, texts):
@@ -71,6 +72,8 @@ def read_said(corpus):
         ({"polarity": "NEG", "modality": "POSSIBLE"}, {"is_negated", "is_uncertain"}),
         ({"Temporality": "Historical"}, {"is_historical"}),
         ({"Experiencer": "Family"}, {"is_family"}),
+        ({"Status": "Negated, Historical", "Kind": "severe; Possible"}, {*BOTH, "is_uncertain"}),
+        ({"AnnotatorNotes": "Possible, but not now"}, set()),
         ({"Section": "Family", "Kind": "Other", "section": "History"}, set()),
         ({"concept": "D0001"}, set()),
         ({"Negación": "sí", "Certeza": "Sospecha"}, {"is_negated", "is_uncertain"}),

@@ -5,6 +5,7 @@ of what is written in it, and a `Format`, or a function that reads it. Ours are 
 """
 
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -16,7 +17,7 @@ from ..errors import BiomedError, add_hint, list_choices, quote, suggest
 from ..files.sources import Columns
 from .documents import Document, Mention, Relation, check_characters
 from .findings import AnnotatedShard
-from .repairs import keep_sound, leaving_out, with_changes
+from .repairs import is_new, keep_sound, leaving_out, with_changes
 
 Labelled = TypeVar("Labelled", Mention, Relation)
 
@@ -143,8 +144,8 @@ def read_documents(
         tag_label: label of column files whose tags have none.
 
     Raises:
-        BiomedError: if the format is unknown, if its reader finds something wrong, or if a text has
-            half of a surrogate pair.
+        BiomedError: if the format is unknown, if its reader finds something wrong, if a text has
+            half of a surrogate pair, or if a document is given again with other mentions.
     """
     found = get_format(format)
     if found.read is None:
@@ -156,15 +157,19 @@ def read_documents(
     options = {"n_sents": n_sents, "tag_label": tag_label}
     given = {name: options[name] for name in found.options}
     layers = ("relations",) if found.has_unknown_types else ("mentions", "relations")
+    known: dict[str, dict[str, int]] = defaultdict(dict)
     for path in paths:
         documents = found.read(Path(path), encoding=encoding, **given)
-        yield from with_changes(_check(documents, layers))
+        yield from with_changes(_check(documents, layers, known))
 
 
-def _check(documents: Iterable[Document], layers: Sequence[str]) -> Iterator[Document]:
+def _check(
+    documents: Iterable[Document], layers: Sequence[str], known: dict[str, dict[str, int]]
+) -> Iterator[Document]:
     """Check characters and labels, and remove white space around labels.
 
-    What is wrong is left out, or an error.
+    What is wrong is left out, or an error. So is a text that has mentions twice under one id, as
+    several annotators give them; `known` is what `is_new` needs, by text.
     """
     for document in documents:
         with leaving_out():
@@ -175,7 +180,8 @@ def _check(documents: Iterable[Document], layers: Sequence[str]) -> Iterator[Doc
                 found = getattr(document, layer)
                 if any(one.label != one.label.strip() or not one.label for one in found or ()):
                     setattr(document, layer, list(keep_sound(partial(_strip, document), found)))
-            yield document
+            if document.mentions is None or is_new(document, known[document.text]):
+                yield document
 
 
 def _strip(document: Document, one: Labelled) -> Labelled:

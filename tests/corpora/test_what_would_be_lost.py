@@ -8,6 +8,7 @@ import pytest
 from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.formats import read_documents
+from spacy_biomed.formats.repairs import keeping_log
 
 TEXT = "Aspirin for cancer"
 SPANS = '"spans": [{"start": 0, "end": 7, "label": "C"}]'
@@ -148,6 +149,22 @@ def test_white_space_within_a_tag_is_removed(tmp_path):
 def test_the_same_document_after_a_blank_line_is_an_error(tmp_path):
     with pytest.raises(BiomedError, match="there is a document '1' already"):
         read(tmp_path, "pubtator", "a.pubtator", f"{PUBTATOR}\n{PUBTATOR}")
+
+
+def test_a_text_of_several_annotators_is_an_error_and_a_copy_is_left_out(tmp_path):
+    one = {"id": 1, "text": TEXT, "label": [[0, 7, "C"]]}
+    others = ({"id": 2}, {"text": "Aspirin"}, {"label": None, "cats": {"X": True}})
+    rows = [one, one, *(one | other for other in others)]
+    for name, row in enumerate(rows):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(row))
+    with keeping_log("stop") as log:
+        assert len(list(read_documents("jsonl", [tmp_path]))) == len(rows) - 1
+    assert [(change.kind, change.file) for change in log.changes] == [
+        ("left out", str(tmp_path / "1.jsonl"))
+    ]
+    (tmp_path / "2.jsonl").write_text(json.dumps({**one, "label": []}))
+    with pytest.raises(BiomedError, match=r"2\.jsonl:1: there is a document '1' already"):
+        list(read_documents("jsonl", sorted(tmp_path.iterdir())[1:]))
 
 
 @pytest.mark.parametrize(

@@ -358,9 +358,11 @@ def extend(text: str, mention: Mention, kind: str, language: str) -> Mention:
     # The time of "2019-03-12T08:15" stays.
     while end < len(text) and _is_within_word(text, end) and kind != "date":
         end += 1
-    if kind in EXTENDED:
-        before = _form("initials_before").search(text, max(start - _FARTHEST, 0), start)
+    beside = "initials_before" if kind in EXTENDED else "weekday_before"
+    if kind in EXTENDED or kind == "date":
+        before = _form(beside).search(text, max(start - _FARTHEST, 0), start)
         start = before.start() if before else start
+    if kind in EXTENDED:
         form = _form("initials_after" if kind == "name" else "joined_after")
         farthest = end + _LONGEST_JOINED
         while (after := form.match(text, end, farthest)) and not _is_of_next(text, after, language):

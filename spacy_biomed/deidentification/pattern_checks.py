@@ -144,7 +144,7 @@ def _is_date(match: re.Match[str], language: str = "") -> bool:
 def _is_clear(name: str, fields: dict[str, str], language: str) -> bool:
     """Whether a month without a year is a month, and not another word ("may", "mar")."""
     form = normalize(name)
-    if form in MONTHS[language][0].split():
+    if "ordinal" in fields or form in MONTHS[language][0].split():
         return language == "es" or "day" in fields or name[0].isupper()
     if language == "es":
         return "day" in fields and form != "set"

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 
 from .plain_text import fold
-from .surrogate_dates import MONTHS, any_name
+from .surrogate_dates import MONTHS, WEEKDAYS, any_name
 from .term_lists import one_of, terms
 
 FOLDER = Path(__file__).parent / "patterns"
@@ -69,8 +69,8 @@ def _fill(text: str, table: str, section: str, language: str) -> str:
 @cache
 def _alternatives(name: str, language: str) -> str:
     """The words of a list as a regular expression, the longest first."""
-    if name == "months":
-        return any_name(MONTHS)
+    if name in ("months", "weekdays"):
+        return any_name(MONTHS if name == "months" else WEEKDAYS)
     if name != "countries":
         return one_of(terms("", name))
     countries = one_of((*terms(language, "countries"), *terms(language, "regions")))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from .pattern_forms import find_form, is_eponym
 from .pattern_rules import find_matches, read_rule
 from .plain_text import PlainText
-from .term_lists import is_clinical_term, is_ordinary, name_words, word_list
+from .term_lists import is_clinical_term, is_ordinary, name_words, place_words, word_list
 
 _form = partial(find_form, "people")
 _MAX_PARTICLES = 3
@@ -285,7 +285,7 @@ def _end_of_run(source: TextWords, place: int) -> int:
         return end
     is_capital = first.shape == "u" and first.known == "given"
     is_alone = (first.shape == "t" or is_capital) and first.is_clear()
-    if is_alone and _acts_or_suffers(source, first):
+    if is_alone and (_acts_or_suffers(source, first) or _is_given_alone(source, first)):
         return place + 1
     if is_alone and first.known == "given" and words[-1].shape == "i":
         return end
@@ -304,6 +304,16 @@ def _acts_or_suffers(source: TextWords, word: Word) -> bool:
         return True
     before = source.folded[max(word.start - 4, 0) : word.start]
     return bool(_form("suffers").search(before) and _form("is_done").match(source.folded, word.end))
+
+
+def _is_given_alone(source: TextWords, word: Word) -> bool:
+    """Whether a word is a given name with a capital, and neither a product nor a part of a term."""
+    is_place = word.form in place_words(source.language).names
+    if word.form not in source.known.given or is_place or word.shape != "t" or len(word.form) < 3:
+        return False
+    is_product = _form("after_product").match(source.text, word.end)
+    before = source.folded[max(word.start - 40, 0) : word.start]
+    return not (is_product or _form("before_product").search(before) or is_clinical_term(word.form))
 
 
 def _after_cue(source: TextWords, place: int, is_title: bool) -> tuple[int, int] | None:
@@ -331,10 +341,23 @@ def _after_cue(source: TextWords, place: int, is_title: bool) -> tuple[int, int]
             is_name = len(word.form) > 2 and bool(word.shape != "l" or is_after_doctor)
         else:
             following = source.words(place + 1, end)
-            is_name = word.shape == "t" and any(one.known for one in following)
+            # "Mum (Shaz)"
+            around = source.text[word.start - 1] + source.text[word.end : word.end + 1]
+            is_name = word.shape == "t" and (around == "()" or any(one.known for one in following))
+    if is_name and not is_title and _follows_comma(source, end, word):
+        end = source.extend(end)
     if is_title and end == place + 1 and word.known == "given" and _ends_name(source, end):
         end += 1
     return (word.start, source.places[end - 1][1]) if is_name else None
+
+
+def _follows_comma(source: TextWords, place: int, surname: Word) -> bool:
+    """Whether a word is a given name after a comma: "NAME: TORRES-VEGA, LUZ"."""
+    word = source.word(min(place, len(source.places) - 1))
+    is_other = word.is_ordinary or is_clinical_term(word.form) or word.shape in "li"
+    is_after = source.text[max(word.start - 2, 0) : word.start] == ", "
+    is_same = word.shape == surname.shape and word.start > surname.end
+    return is_after and is_same and not (is_other or _form("department").fullmatch(word.form))
 
 
 def _ends_name(source: TextWords, place: int) -> bool:
@@ -375,6 +398,9 @@ def _in_commas(source: TextWords) -> Iterator[tuple[int, int]]:
         particle = source.word(max(place - 2, 0))
         is_after_de = is_surname and particle.form in source.particles and particle.shape != "l"
         if before.is_ordinary and not is_after_de:
+            continue
+        # "Guillain-Barré, Addison's"
+        if is_clinical_term(word.form) and source.text.startswith("'s", word.end):
             continue
         first = _start_of_surnames(source, place - 1)
         start = source.places[first][0]

@@ -81,7 +81,9 @@ def _is_term(source: TextWords, start: int, end: int) -> bool:
     name = source.folded[start:end].removesuffix("'s")
     if source.folded.startswith(" virus", end):
         return True
-    if name.count(" ") > 1 or _form("title_before").search(source.folded, max(start - 8, 0), start):
+    if name.count(" ") > 1 or (start in source.at and _is_role(source, start)):
+        return False
+    if _form("title_before").search(source.folded, max(start - 12, 0), start):
         return False
     is_known_term = is_clinical_term(name)
     if _form("noun").match(source.folded, end) and (is_known_term or " " not in name):

@@ -21,9 +21,10 @@ MONTHS = {
         "enero febrero marzo abril mayo junio julio agosto setiembre octubre noviembre diciembre",
         "ene feb mar abr may jun jul ago sep oct nov dic",
         "ene feb mar abr may jun jul ago sept oct nov dic",
+        "ene feb mar abr may jun jul ago set oct nov dic",
     ),
 }
-_WEEKDAYS = {
+WEEKDAYS = {
     "en": (
         "monday tuesday wednesday thursday friday saturday sunday",
         "mon tue wed thu fri sat sun",
@@ -39,7 +40,7 @@ def any_name(tables: dict[str, tuple[str, ...]]) -> str:
 
 
 _MONTH = rf"(?P<name>{any_name(MONTHS)})\b\.?"
-_WEEKDAY = rf"(?P<weekday>{any_name(_WEEKDAYS)})\b"
+_WEEKDAY = rf"(?P<weekday>{any_name(WEEKDAYS)})\b"
 _DAY = r"(?P<day>\d{1,2})(?P<ordinal>st|nd|rd|th)?[º°]?"
 _YEAR = r"(?P<year>\d{4})"
 _ANY_YEAR = r"'?(?P<year>\d{4}|\d\d)"
@@ -259,7 +260,7 @@ def _write_date(fields: dict[str, str], moved: date, days: int, language: str) -
         row, _ = _find_name(fields["name"], MONTHS, language)
         written["name"] = _match_title(row[moved.month - 1], fields["name"])
     if "weekday" in fields:
-        row, weekday = _find_name(fields["weekday"], _WEEKDAYS, language)
+        row, weekday = _find_name(fields["weekday"], WEEKDAYS, language)
         written["weekday"] = _match_title(row[(weekday + days) % 7], fields["weekday"])
     return written
 

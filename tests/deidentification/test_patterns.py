@@ -64,6 +64,38 @@ def find(text, language="es"):
         ("en", "a 64-year-old man", "64-year", "age"),
         ("en", "12 Main Street, Apt 4", "12 Main Street, Apt 4", "address"),
         ("en", "from Mercy Hospital today", "Mercy Hospital", "institution"),
+        ("es", "la cita del jueves 14 a las 9:30", "jueves 14", "date"),
+        ("es", "la cita del lunes día 9", "lunes día 9", "date"),
+        ("es", "Lo vimos el 1/3.", "1/3", "date"),
+        ("es", "Alta 12/set/2021", "12/set/2021", "date"),
+        (
+            "es",
+            "el dos de mayo de mil novecientos treinta y uno",
+            "dos de mayo de mil novecientos treinta y uno",
+            "date",
+        ),
+        ("es", "Dra. Iribarne M.N. 112.345", "112.345", "license"),
+        ("es", "Ced. Prof. 8765432", "8765432", "license"),
+        ("es", "Tarjeta TIS 01234567", "01234567", "national_id"),
+        ("es", "tel de su hija: 6 1 2 - 4 5 - 7 8 - 9 0", "6 1 2 - 4 5 - 7 8 - 9 0", "phone"),
+        ("es", "Impreso por mlopezg", "mlopezg", "email"),
+        ("es", "PID|1||987654||Soto^Ana||||||C. Luna 4 5ºB^^Oviedo", "C. Luna 4 5ºB", "address"),
+        ("es", "ingresan al padre de Tere", "Tere", "name"),
+        ("es", "al final nos llama Chema", "Chema", "name"),
+        ("en", "clinic on Tuesday 6th", "Tuesday 6th", "date"),
+        ("en", "before Mar. 1st?", "Mar. 1st", "date"),
+        ("en", "TAVR Feb '20", "Feb '20", "date"),
+        ("en", "born Christmas Day 1920", "1920", "date"),
+        ("en", "SSN last 4: 8841", "8841", "national_id"),
+        ("en", "health card is 1234-567-897-XJ", "1234-567-897-XJ", "national_id"),
+        ("en", "Flat 4, 27B Clarendon Rd", "Flat 4, 27B Clarendon Rd", "address"),
+        ("en", "Clinic, Praed Street, London", "Praed Street", "address"),
+        ("en", "Lives with Earl", "Earl", "name"),
+        ("en", "Mum (Shaz) attended", "Shaz", "name"),
+        ("en", "NAME: TORRES-VEGA, LUZ", "TORRES-VEGA, LUZ", "name"),
+        ("en", "Surgeon: Baker", "Baker", "name"),
+        ("en", "thanks for seeing sandra", "sandra", "name"),
+        ("en", "of Oakwood Primary. Health visitor", "Oakwood Primary", "institution"),
     ],
 )
 def test_what_has_the_form_of_personal_data_is_found(language, text, form, pattern):
@@ -73,9 +105,12 @@ def test_what_has_the_form_of_personal_data_is_found(language, text, form, patte
 CLINICAL_ES = """TA 120/80, dolor 5/10, escala 3/5, 1/2 comprimido, 12,5 mg cada 8 h, 10-20 mg.
 Leucocitos 12500, plaquetas 250.000, Hb 13.5, pH 7.35, Na 140, glucosa 100-200..
 T3N0M0, HLA-B27, CIE 250.00, a los 3 días, 2.5.10, INR 2.0-3.0, FG 90 ml/min, en 2000 ml.
+RM 2019: sin cambios. Sintrom: lunes 1/2, martes 20 mg. Afecta al 1/3 distal. Yasmin 3 mg.
 Nitroglicerina SL, Cobalto Co-60. Dolor en MSD. Ventana pericárdica. UCB, KCI, control a 3M."""
 CLINICAL_EN = """BP 120/80, pain 5/10, 3/4, 1/2 tablet, 12.5 mg q8h, 10-20 mg, glucose 100-200.
 WBC 12500, platelets 250,000, pH 7.35, T2 N0 M0, B12 5MG, ratio 1:2, INR 2.0-3.0, 13/13/2019.
+Threshold 0.75 V @ 0.4ms, seen @ clinic. Crohn's, Guillain-Barré, Addison's. Robin sequence.
+Pt ID'd twice. On Camila 0.35 mg. Friday 20 mg. O2 sat 97%. Last 4 weeks. Werner protein, Kip1.
 He may improve and she can march on. 500 mg 3 times, FEV1/FVC 0.62, in 2000 ml, EF 55-60%."""
 
 

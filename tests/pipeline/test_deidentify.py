@@ -1,6 +1,7 @@
 import doctest
 import pickle
 import random
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -557,6 +558,16 @@ def test_a_year_of_two_digits_is_read_by_the_other_dates():
     # The birth counts as 1945: the latest date is the admission, and becomes a day of forty years.
     assert 1990 <= int(admitted[-4:]) <= 2029
     assert (int(admitted[-4:]) - int(born[-2:])) % 100 in (73, 74)
+
+
+def test_the_day_of_the_week_before_a_date_moves_with_it():
+    text = "Cita: martes, 12/03/2019. O2 sat 12/03/2019: 97%"
+    spans = [(14, 24, "FECHA"), (33, 43, "FECHA")]
+    assert deidentify(text, spans).text == "Cita: [FECHA]. O2 sat [FECHA]: 97%"
+    new = deidentify(text, spans, mode="surrogates", secret_variable=None, language="es")
+    weekday, _, day = new.replacements[0].text.partition(", ")
+    names = ["lunes", "martes", "miércoles", "jueves", "viernes", "sábado", "domingo"]
+    assert names.index(weekday) == datetime.strptime(day, "%d/%m/%Y").weekday()
 
 
 def test_capitals_accents_and_order_of_a_name_have_one_surrogate():

@@ -24,7 +24,7 @@ _GROUP = re.compile(
 )
 _FAR = 1 << 30
 _END = 0  # not the hash of a word
-# In terms, the end of a sentence.
+# In terms, the beginning or the end of a sentence.
 _SENTENCE_END = get_string_id("¶")
 
 
@@ -84,8 +84,8 @@ class CueMatcher:
     and Diseases in Discharge Summaries"; Harkema et al. 2009, "ConText: An Algorithm for
     Determining Negation, Experiencer, and Temporal Status from Clinical Reports".
 
-    In a term, "¶" is the end of a sentence. Words are compared in small letters, with or without
-    accents. The time is linear in the number of words.
+    In a term, "¶" is the beginning or the end of a sentence. Words are compared in small letters,
+    with or without accents. The time is linear in the number of words.
 
     Args:
         groups: terms by group (`parse_group`). A term may be in several groups.
@@ -140,21 +140,25 @@ class CueMatcher:
         Backward, a term ends with its first word, and places are negative.
         """
         root = self._root
-        size = len(words)
         mention_ends = dict(mentions)
         taken = {place for start, end in mentions for place in range(start, end)}
         forward: list[_Found] = []
         backward: list[_Found] = []
         past = 0
-        for start in [place for place, word in enumerate(words) if word in root]:
+        firsts = root.get(_SENTENCE_END, ())
+        starts = [
+            (place, node)
+            for place, word in enumerate(words)
+            for node in (firsts, root)
+            if word in node and (node is root or sentences[place] != sentences[place - 1])
+        ]
+        for start, node in starts:
             if start < past or (start in taken and start not in mention_ends):
                 continue
-            node: Any = root
             end = start
             limit = mention_ends.get(start)
-            last = limit or size
             number = sentences[start]
-            while end < last and sentences[end] == number and (limit or end not in taken):
+            while end != limit and sentences[end] == number and (limit or end not in taken):
                 if (node := node.get(words[end])) is None:
                     break
                 end += 1

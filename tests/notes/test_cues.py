@@ -13,7 +13,7 @@ GROUPS = {
     "stop negated forward": [","],
     "none": ["no increase"],
     "negated backward 1": ["no {¶,.}", "no ,"],
-    "negated forward 0": ["isn't"],
+    "negated forward 0": ["isn't", "¶ -"],
 }
 
 
@@ -59,6 +59,7 @@ def find(text, own=None):
         ("FEVER no COUGH", [set(), {"negated"}]),
         ("isn’t ILL", [{"negated"}]),
         ("isn't so ILL", [set()]),
+        ("- ILL - FEVER . - COUGH", [{"negated"}, set(), {"negated"}]),
     ],
 )
 def test_scopes(text, found):

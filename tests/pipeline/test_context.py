@@ -86,7 +86,9 @@ def test_white_space_in_a_cue_does_not_count(line_end):
     assert said(ent) == ["is_negated"]
 
 
-@pytest.mark.parametrize("text", ["PIEL:\nNo fiebre.", "PIEL:\nNegativo para fiebre", "-\nno gota"])
+@pytest.mark.parametrize(
+    "text", ["PIEL:\nNo fiebre.", "PIEL:\nNegativo para fiebre", "-\nno gota", "[ ] asma"]
+)
 def test_a_cue_is_within_a_sentence(text):
     (ent,) = create()(text).ents
     assert said(ent) == ["is_negated"]
@@ -274,7 +276,21 @@ Nunca ha tenido [hemoptisis n].
 Afebril, sin [exantema n], [artralgias n] ni [úlceras n].
 Serología negativa para [gripe n] y positiva para [VRS].
 La TC descarta [absceso n].
-No presenta [fiebre n] pero sí [tos].""",
+No presenta [fiebre n] pero sí [tos].
+(-) [vómitos n], (+) [tos], (-) [diarrea n]
+☐ [Ictus n] ☒ [diabetes] ☐ [gota n]
+[Gota n]: ☐ [diabetes]: ☒
+[Alergia n] a penicilina: niega
+Niega: [fiebre n], [tos n]
+Tampoco presenta [diarrea n]
+La [lesión n] ha remitido
+Aunque no había [fiebre n], presentaba [tos]
+Imagen no sugestiva de [tumor n]
+No se confirma [trombosis n]
+[Lesiones n] no visibles
+[Sepsis u] sospechada
+DD: [linfoma u]
+[Fiebre], a descartar [endocarditis u]""",
     "en": """
 Not only [fever] but also [cough]
 No [fever n], [chills n] or [cough n] but [pain]
@@ -362,7 +378,21 @@ Probably [viral bronchitis u].
 The CT argues against [abscess n].
 There was never any [hemoptysis n].
 She is afebrile, with no [rash n], [joint pain n] or [ulcers n].
-Negative for [influenza n] but positive for [RSV].""",
+Negative for [influenza n] but positive for [RSV].
+(-) [vomiting n], (+) [cough], (-) [diarrhea n]
+☐ [Stroke n] ☒ [diabetes] ☐ [gout n]
+[Gout n]: ☐ [diabetes]: ☒
+[Allergy n] to oral penicillin: no
+Denies: [fever n], [cough n]
+No [fever n] was noted, [cough] was present
+Despite no [fever n], [cough] persisted
+Findings are not consistent with [pneumonia n]
+Nothing to suggest [cancer n]
+He is not known to have [diabetes n]
+[Appendicitis n] excluded.
+[Masses n] not visible
+Provisional diagnosis: [gout u]
+Query [gout u]""",
 }
 
 

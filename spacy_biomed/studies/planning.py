@@ -275,9 +275,11 @@ class _Planner:
         return Recipe.take(read_template(template).merge(self.study.config))
 
     def _list_rates(self, row: Row, corpus: str) -> list[float]:
-        return (
-            row.learn_rates or self.study.corpora[corpus].learn_rates or self.study.grid.learn_rates
-        )
+        if row.training == "together":
+            own = [row.learn_rate] if row.learn_rate else row.learn_rates
+        else:
+            own = row.learn_rates or self.study.corpora[corpus].learn_rates
+        return own or self.study.grid.learn_rates
 
     def _check_selection(self, row: str, name: str, recipe: Recipe) -> None:
         grid, about, one = self.study.grid, self.study.study, self.study.rows[row]
@@ -347,7 +349,7 @@ class _Planner:
             template=row.template,
             template_text=_read_template(row.template),
             epochs=cast("int | None", row.epochs) or self.study.grid.epochs,
-            learn_rate=row.learn_rate or (None if is_apart else alone.learn_rate),
+            learn_rate=row.learn_rate if is_apart else alone.learn_rate,
             batch_size=None if is_apart else alone.batch_size,
             schedule=row.schedule,
         )

@@ -1,7 +1,7 @@
 """Studies as configs: what is trained on what, how it is scored, and what is printed beside it.
 
 `configs/` beside this module has the studies that ship, and `published.json` the papers' figures.
-An error is reported in one line with the file and the number of the line.
+`docs/studies/index.md` describes the sections. An error is one line with the number of the line.
 """
 
 from __future__ import annotations
@@ -46,19 +46,7 @@ def _check_folds(folds: int | str) -> int | str:
 
 
 class About(Section):
-    """[study]: what the study is about, and how its runs become a number.
-
-    Attributes:
-        title: title of its tables.
-        paper, table: of `published.json`, whose figures are printed beside; None for none.
-        statistic: what a cell of the table shows of the runs with the chosen setting: "median",
-            "mean" with the standard deviation, or "best", the run with the best score where the
-            setting was chosen too.
-        select: the part that chooses the setting of the grid. "test" is for repeating papers that
-            had no development part; the tables then say so.
-        extends: another study, whose sections are used where this one has none.
-        note: printed under the title.
-    """
+    """[study]: what the study is about, and how its runs become a number."""
 
     title: str
     paper: str | None = None
@@ -72,13 +60,8 @@ class About(Section):
 class Grid(Section):
     """[grid]: the settings of the trainings; each is run with each, and with each seed.
 
-    Attributes:
-        learn_rates: highest learning rates; by default the template's.
-        batch_sizes: in the measure of the template's batcher, sequences or words; by default the
-            template's.
-        seeds: of initial weights, order and dropout.
-        epochs: by default the template's.
-        documents: of each part, the first only, for a quick trial; 0 for all.
+    Batch sizes are in the measure of the template's batcher. Only the first `documents` of each
+    part are read; 0 for all.
     """
 
     learn_rates: list[PositiveFloat] = []
@@ -91,21 +74,8 @@ class Grid(Section):
 class Row(Section):
     """[rows.NAME]: an encoder and a way to train it, a column of the papers' tables.
 
-    Attributes:
-        encoder: a directory, a catalogue name or a hub id; after "random:" for its shape and
-            vocabulary with random weights.
-        title: as the paper calls it; by default the name.
-        training: each corpus "alone"; all "together" on one encoder; or "apart", each from the
-            encoder that all have trained together.
-        seeds, learn_rates: by default the corpus' or the grid's. Encoders of different sizes need
-            different rates.
-        companions: of "together" and "apart", the corpora that are trained with each corpus; by
-            default all. "each" stands for a row for each corpus.
-        template: of the training together.
-        schedule: of the training together; by default the template's.
-        epochs: of the training alone, or together; a number, or by corpus. By default the corpus'
-            or the grid's.
-        learn_rate: of the training together; by default the grid's, or for "apart" the template's.
+    `template`, `schedule` and `learn_rate` are of the training together, and `epochs` too unless
+    the row trains alone. By default the rate is the grid's, or for "apart" the template's.
     """
 
     encoder: str
@@ -129,18 +99,7 @@ class Row(Section):
 
 
 class CorpusSection(Section):
-    """[corpora.NAME]: a converted corpus.
-
-    Attributes:
-        source: name of the catalogue, of which `study run --prepare` makes it; by default NAME.
-        folder: in the folder of the converted corpora; by default the source.
-        groups: groups whose means are printed, such as "Clinical".
-        template: of its training alone or apart; by default that of its task.
-        metric: ending of the score, such as "macro_f"; by default its task's.
-        epochs, learn_rates: by default the grid's.
-        folds: a number, to cut the training part into folds; or "given", where the folder has a
-            folder for each fold, 1, 2 and so on.
-    """
+    """[corpora.NAME]: a converted corpus, and its training alone or apart."""
 
     folder: Path | None = None
     source: str | None = None
@@ -153,13 +112,7 @@ class CorpusSection(Section):
 
 
 class Comparisons(Section):
-    """[comparisons]: paired tests of rows over the documents of the test parts.
-
-    Attributes:
-        pairs: names of rows, two by two.
-        resamples: of the permutation test and of the bootstrap.
-        level: of the confidence interval.
-    """
+    """[comparisons]: paired tests of rows over the documents of the test parts."""
 
     pairs: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = []
     resamples: PositiveInt = 2000
@@ -167,15 +120,7 @@ class Comparisons(Section):
 
 
 class Speed(Section):
-    """[speed]: time and memory of the pipelines of the first corpus and seed, exported to ONNX.
-
-    All pipelines are then scored exported too.
-
-    Attributes:
-        precision: of the exported encoder.
-        texts: file of texts, as in `spacy biomed benchmark`; by default the first test part.
-        repeats, threads: of the measurements.
-    """
+    """[speed]: time and memory of the pipelines of the first corpus and seed, exported to ONNX."""
 
     precision: Literal["int8", "fp32"] = "int8"
     texts: Path | None = None
@@ -184,12 +129,7 @@ class Speed(Section):
 
 
 class Tracking(Section):
-    """[tracking]: also log each training with a logger of spacy-loggers.
-
-    Attributes:
-        to: "mlflow" or "wandb".
-        project: name of the project, for wandb.
-    """
+    """[tracking]: also log each training with a logger of spacy-loggers."""
 
     to: Literal["mlflow", "wandb"]
     project: str = "spacy-biomed"

@@ -364,6 +364,16 @@ def test_a_metric_that_is_not_there_is_an_error_that_names_those_that_are(run, r
         run(read(**{"corpora.drugs.metric": "acc"}))
 
 
+def test_the_training_together_has_its_own_rate_or_those_of_the_grid(read, corpora):
+    rates = {"grid.learn_rates": [0.1, 0.2], "corpora.drugs.learn_rates": [0.3]}
+    plan = plan_study(read(TOGETHER, **rates, **{"rows.with_drugs.learn_rate": 0.4}), corpora)
+    tried = {key: [trial.learn_rate for trial in trials] for key, trials in plan.cells.items()}
+    assert tried["small", "drugs"] == tried["apart", "drugs"] == [0.3]
+    assert tried["joint", "drugs"] == tried["joint", "topics"] == [0.1, 0.2]
+    assert tried["with_drugs", "topics"] == [0.4]
+    assert all(plan.runs[one.run].learn_rate == 0.4 for one in plan.cells["with_drugs", "topics"])
+
+
 def test_folds_together_are_refused(read, corpora):
     with pytest.raises(BiomedError, match='corpora.drugs.folds: folds are for training = "alone"'):
         plan_study(read(TOGETHER, **{"corpora.drugs.folds": 3}), corpora)

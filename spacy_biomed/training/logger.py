@@ -79,7 +79,7 @@ def RichLogger_v1(
             info = {**info, "losses": losses}
             words_per_second = speed.measure(info["words"], info["step"])
             if file is not None:
-                file.write(make_row(info, words_per_second))
+                file.write(make_row(info, words_per_second), speed.is_continued)
             bar.clear()
             if table is not None:
                 table.write(info, words_per_second)
@@ -198,6 +198,7 @@ class TrainingSpeed:
     """
 
     def __init__(self) -> None:
+        self.is_continued = False  # whether the run began earlier; known when one was measured
         self._words: int | None = None
         self._ends = [timer()]  # of the last evaluation and the steps since
 
@@ -210,8 +211,9 @@ class TrainingSpeed:
         Words are those of all steps, and `step` is the number of the last, from 0.
         """
         speed, steps = None, len(self._ends)
-        if self._words is None and 0 < step == steps - 1:
-            self._words = 0  # every step was counted, so no run was continued
+        if self._words is None:
+            self.is_continued = step != steps - 1  # else every step was counted
+            self._words = 0 if step and not self.is_continued else None
         if self._words is not None:
             if steps == 1:
                 self.count_step()  # the evaluation counts as training, for want of other steps
@@ -236,8 +238,8 @@ class RowFile:
         self.path = path
         self._is_first = True
 
-    def write(self, row: dict[str, Any]) -> None:
-        """Add a row; the first also replaces the rows that a continued run does not keep."""
+    def write(self, row: dict[str, Any], is_continued: bool) -> None:
+        """Add a row; the first also replaces the rows of another run, or of a continued one's end."""
         if not self._is_first:
             srsly.write_jsonl(self.path, [row], append=True, append_new_line=False)
             return
@@ -245,7 +247,7 @@ class RowFile:
         earlier = [
             old
             for old in srsly.read_jsonl(self.path, skip=True)
-            if isinstance(old, dict) and old.get("step", row["step"]) < row["step"]
+            if is_continued and isinstance(old, dict) and old.get("step", row["step"]) < row["step"]
         ]
         with replacing_file(self.path) as partial:
             srsly.write_jsonl(partial, [*earlier, row])

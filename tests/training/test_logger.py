@@ -184,11 +184,13 @@ def test_where_every_step_is_evaluated_the_evaluation_counts_as_training(nlp, cl
 
 def test_a_new_run_replaces_the_file_of_the_one_before(nlp, tmp_path):
     path = tmp_path / "run.jsonl"
-    for words in (100, 200):
+    for words, first in ((100, 0), (200, 0), (300, 4), (400, 6)):  # the first is not always step 0
         log_step, finalize = RichLogger_v1(jsonl=str(path))(nlp, io.StringIO(), io.StringIO())
-        log_step(make_info(0, words))
+        for _ in range(first):
+            log_step(None)
+        log_step(make_info(first, words))
         finalize()
-    assert [row["words"] for row in read(path)] == [200]
+        assert [row["words"] for row in read(path)] == [words]
 
 
 def test_a_run_that_is_continued_goes_on_with_its_file(nlp, tmp_path):
@@ -199,7 +201,7 @@ def test_a_run_that_is_continued_goes_on_with_its_file(nlp, tmp_path):
     with path.open("a") as file:
         file.write('{"step": 2')  # killed while it wrote
     log_step, _ = RichLogger_v1(jsonl=str(path))(nlp, io.StringIO(), io.StringIO())
-    for _ in range(10):
+    for _ in range(4):
         log_step(None)
     log_step(make_info(10, words=1000))
     assert [(row["step"], row["words"]) for row in read(path)] == [(0, 0), (5, 5), (10, 1000)]

@@ -7,10 +7,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
+from ..annotations.annotation_scope import AnnotationScope
 from ..errors import BiomedError, escape
 from ..formats.documents import Document, mention_names
 
 UNCERTAIN_SIGN = "?"
+
+# First character, end and label.
+LabelledSpan = tuple[int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,22 @@ class LabelMap:
     def rename_all(self, labels: Iterable[str]) -> frozenset[str]:
         """The labels that a corpus annotates after renaming."""
         return frozenset(filter(None, map(self.rename, labels)))
+
+    def rename_spans(self, spans: Iterable[LabelledSpan]) -> list[LabelledSpan]:
+        """The spans that are still mentions, with their new labels."""
+        renamed = ((start, end, self.rename(label)) for start, end, label in spans)
+        return [(start, end, label) for start, end, label in renamed if label is not None]
+
+    def map_scope(
+        self, scope: AnnotationScope, mentions: Iterable[LabelledSpan], labels: Iterable[str]
+    ) -> AnnotationScope:
+        """What is annotated after renaming; `labels` are those of a scope that has none."""
+        uncertain = self.rename_spans(scope.uncertain)
+        for start, end, label in mentions:
+            if (region := self.uncertain_as(label)) is not None:
+                uncertain.append((start, end, region))
+        annotated = labels if scope.labels is None else scope.labels
+        return AnnotationScope(self.rename_all(annotated), tuple(uncertain))
 
 
 def check_labels(labels: Iterable[str], found: Collection[str], where: str) -> None:

@@ -70,6 +70,7 @@ def measure_corpora(
     seen = SeenMentions(nlp.vocab)
     for doc in chain.from_iterable(read_docs(file, nlp.vocab) for file in trained_on):
         seen.learn(doc)
+    training = seen if trained_on else None
     scores: list[CorpusScore] = []
     for folder in corpora:
         progress(folder.name)
@@ -79,7 +80,7 @@ def measure_corpora(
         check_labels(label_map.targets, annotated, f"--map {folder.name}:")
         if scored := label_map.rename_all(annotated) & known:
             references = read_docs(folder / "test.spacy", nlp.vocab)
-            counts = _count(nlp, references, label_map, scored, seen if trained_on else None)
+            counts = _count(nlp, references, label_map, annotated, scored, training)
             scores += _make_rows(folder.name, scored, counts)
     if not scores:
         raise BiomedError(
@@ -129,6 +130,7 @@ def _count(
     nlp: Language,
     references: Iterable[Doc],
     label_map: LabelMap,
+    annotated: Iterable[str],
     scored: frozenset[str],
     seen: SeenMentions | None,
 ) -> dict[str, LabelScores]:
@@ -140,7 +142,13 @@ def _count(
 
     pairs = ((doc.text, doc) for doc in references if doc.has_annotation("ENT_IOB"))
     for doc, reference in nlp.pipe(pairs, as_tuples=True):
-        layer = _map_layer(reference, label_map, scored)
+        layer = GoldLayer.read(reference, None)
+        assert layer is not None  # has_annotation, above
+        gold = {*layer.mentions, *get_unaligned(reference)}
+        mentions = {one for one in label_map.rename_spans(gold) if one[-1] in scored}
+        scope = label_map.map_scope(layer.scope, gold, annotated)
+        scope = AnnotationScope(scored.intersection(scope.labels or ()), scope.uncertain)
+        layer = GoldLayer(mentions, scope, layer.missing)
         found = set(map(locate_span, doc.ents))
         if seen is not None:
             seen.mark(reference)
@@ -153,23 +161,6 @@ def _count(
                 add(f"{match} {SEEN}", layer.mentions & known, predicted & known)
                 add(f"{match} {UNSEEN}", layer.mentions - known, predicted - known)
     return counts
-
-
-def _map_layer(reference: Doc, label_map: LabelMap, scored: frozenset[str]) -> GoldLayer:
-    """The entities of a document, with the pipeline's labels and only those that are scored."""
-    layer = GoldLayer.read(reference, None)
-    assert layer is not None  # has_annotation, in `_count`
-    gold = {*layer.mentions, *get_unaligned(reference)}
-    mentions = {one for one in _rename(gold, label_map.rename) if one[-1] in scored}
-    uncertain = _rename(gold, label_map.uncertain_as)
-    uncertain += _rename(layer.scope.uncertain, label_map.rename)
-    own = layer.scope.labels
-    labels = scored if own is None else scored & label_map.rename_all(own)
-    return GoldLayer(mentions, AnnotationScope(labels, tuple(uncertain)), layer.missing)
-
-
-def _rename(regions: Iterable[Mention], rename: Callable[[str], str | None]) -> list[Mention]:
-    return [(start, end, new) for start, end, old in regions if (new := rename(old)) is not None]
 
 
 def _make_rows(

@@ -136,7 +136,9 @@ class SystemErrors:
                 if found is not None:
                     by_label.setdefault(found[-1], [0, 0, 0])[1] += 1
         self.tallies.append(by_label)
-        self.documents[document] = [int(sum(n)) for n in zip(*by_label.values(), strict=True)]
+        earlier = [own for own in [self.documents.get(document)] if own]  # of the same name
+        counts = zip(*by_label.values(), *earlier, strict=True)
+        self.documents[document] = [int(sum(numbers)) for numbers in counts]
 
     def tables(self, with_text: bool) -> Iterator[Table]:
         """The tables of the page."""

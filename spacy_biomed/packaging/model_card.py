@@ -12,14 +12,10 @@ from ..evaluation.tasks import Head
 from ..files.templates import read_template
 from ..pipeline.reliability import BINS, Reliability
 
-# Labels, each with scores from 0 to 1.
-Bars = Sequence[tuple[str, Sequence[float]]]
-
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
 TEMPLATE = "model_card.md.jinja"
-DIAGRAM, BARS = "reliability_diagram.svg.jinja", "bars.svg.jinja"
 # What the files of the diagrams begin with, before "-1.svg".
 DIAGRAMS = ("reliability", "labels", "robustness")
 COLUMNS = ("precision", "recall", "F1")
@@ -31,10 +27,6 @@ HUB_TASKS = {
     "question answering": "question-answering",
     "similarity of sentences": "sentence-similarity",
 }
-
-
-# In pixels: a letter, a bar of the whole scale, and the height of a bar. Longer labels are cut.
-LETTER, SCALE, BAR, LONGEST = 8, 400, 13, 40
 
 
 class Card(NamedTuple):
@@ -68,31 +60,19 @@ def create_card(
         "cell": lambda text: " ".join(text.split()).replace("|", "\\|"),
         "percent": lambda score: "" if score is None else f"{100 * score:.2f}",
         "exp": math.exp,
+        "pair": lambda row: (row["change"], [row["f1"]]),
+    }
+    scales: dict[str, Callable[[float], float]] = {  # of the reliability diagram, in pixels
+        "x": lambda share: round(50 + 275 * share, 1),
+        "y": lambda share: round(290 - 275 * share, 1),
     }
     diagrams: dict[str, str] = {}
 
     def draw(kind: str, template: str, **values: object) -> str:
+        """Draw a diagram for the card, and name its file."""
         name = f"{kind}-{1 + sum(one.startswith(f'{kind}-') for one in diagrams)}.svg"
-        diagrams[name] = read_template(folder / template, **filters).render(values)
+        diagrams[name] = read_template(folder / template, **filters).render(scales, **values)
         return name
-
-    def draw_reliability(bins: Sequence[Mapping[str, float]]) -> str:
-        return draw(
-            "reliability",
-            DIAGRAM,
-            bins=bins,
-            x=lambda share: round(50 + 275 * share, 1),
-            y=lambda share: round(290 - 275 * share, 1),
-        )
-
-    def draw_labels(rows: Bars) -> str:
-        series = ["F1", "F1 of mentions not seen in training"]
-        return draw("labels", BARS, **_place_bars("F1 by label", series, rows))
-
-    def draw_robustness(test: Mapping[str, Any]) -> str:
-        rows = [(row["change"], [row["f1"]]) for row in test["rows"]]
-        title = f"F1 on {test['corpus']}, each text changed in one way"
-        return draw("robustness", BARS, **_place_bars(title, ["F1"], rows))
 
     text = read_template(folder / TEMPLATE, **filters).render(
         front_matter=_create_front_matter(meta, heads, others or {}),
@@ -107,9 +87,7 @@ def create_card(
         of_pairs=of_pairs,
         confidences=confidences or {},
         list_bins=_list_bins,
-        draw_reliability=draw_reliability,
-        draw_labels=draw_labels,
-        draw_robustness=draw_robustness,
+        draw=draw,
     )
     return Card(text, diagrams)
 
@@ -127,24 +105,6 @@ def _list_bins(bins: Reliability) -> list[dict[str, float]]:
         for place, (count, confidence, correct) in enumerate(bins.to_rows())
         if count
     ]
-
-
-def _place_bars(title: str, series: Sequence[str], rows: Bars) -> dict[str, object]:
-    """What draws a bar for each score, from 0 to 1, those of a row below each other.
-
-    `series` are what the scores of a row are, in their order; those without a score are left out.
-    """
-    shown = [name for place, name in enumerate(series) if any(len(r) > place for _, r in rows)]
-    return {
-        "title": title,
-        "series": shown,
-        "rows": rows,
-        "left": 16 + LETTER * min(max(len(label) for label, _ in rows), LONGEST),
-        "bar": BAR,
-        "scale": SCALE,
-        "longest": LONGEST,
-        "row_height": BAR * len(shown) + 8,
-    }
 
 
 def _create_front_matter(

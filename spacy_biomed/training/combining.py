@@ -22,7 +22,7 @@ from ..corpora import repeated_texts
 from ..corpora.conversion_report import PartReport
 from ..corpora.convert import ATTRIBUTES, create_pipeline
 from ..corpora.gold import place_mentions
-from ..corpora.label_map import LabelMap, check_labels
+from ..corpora.label_map import LabelledSpan, LabelMap, check_labels
 from ..corpora.splits import PARTS
 from ..errors import BiomedError, list_choices
 from ..files.outputs import check_replaceable, replacing_directory
@@ -30,9 +30,6 @@ from ..formats.documents import Mention
 from ..formats.spacy_docs import read_docs
 from .config import read_description, write_description
 from .corpus import copy_tokens
-
-# (start character, end character, label)
-MentionSpan = tuple[int, int, str]
 
 MADE_BY = "spacy biomed combine"
 
@@ -102,13 +99,13 @@ class _Text:
 
     doc: Doc
     known: repeated_texts.KnownText
-    mentions: list[MentionSpan] | None
-    lost: list[MentionSpan]
+    mentions: list[LabelledSpan] | None
+    lost: list[LabelledSpan]
     scope: AnnotationScope
     counts: CombinedPart
 
     @property
-    def all_mentions(self) -> list[MentionSpan]:
+    def all_mentions(self) -> list[LabelledSpan]:
         """The mentions that fit tokens, and those that do not."""
         return [*(self.mentions or ()), *self.lost]
 
@@ -227,7 +224,10 @@ def _read_corpus(
     found = {label for text in texts for *_, label in text.all_mentions}.union(annotated)
     check_labels(label_map.targets, found, f"--map {corpus.name}")
     for text in texts:
-        _map_text(text, label_map, found)
+        text.scope = label_map.map_scope(text.scope, text.all_mentions, found)
+        if text.mentions is not None:
+            text.mentions = label_map.rename_spans(text.mentions)
+        text.lost = label_map.rename_spans(text.lost)
     corpus.labels = sorted({label for text in texts for label in text.labels})
     return parts
 
@@ -245,24 +245,6 @@ def _read_text(corpus: str, doc: Doc, spans_key: str | None, counts: CombinedPar
     )
     scope = get_scope(doc, spans_key)
     return _Text(doc, known, mentions if has_layer else None, get_unaligned(doc), scope, counts)
-
-
-def _map_text(text: _Text, label_map: LabelMap, labels: Iterable[str]) -> None:
-    """Rename the labels of a document; those of its corpus are its own if it does not tell any."""
-    annotated = labels if text.scope.labels is None else text.scope.labels
-    uncertain = _rename(text.scope.uncertain, label_map)
-    for start, end, label in text.all_mentions:
-        if (region := label_map.uncertain_as(label)) is not None:
-            uncertain.append((start, end, region))
-    text.scope = AnnotationScope(label_map.rename_all(annotated), tuple(uncertain))
-    if text.mentions is not None:
-        text.mentions = _rename(text.mentions, label_map)
-    text.lost = _rename(text.lost, label_map)
-
-
-def _rename(mentions: Iterable[MentionSpan], label_map: LabelMap) -> list[MentionSpan]:
-    renamed = ((start, end, label_map.rename(label)) for start, end, label in mentions)
-    return [(start, end, label) for start, end, label in renamed if label is not None]
 
 
 def _leave_out_repeats(parts: dict[str, list[_Text]], order: Sequence[str]) -> None:

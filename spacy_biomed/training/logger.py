@@ -239,7 +239,7 @@ class RowFile:
         self._is_first = True
 
     def write(self, row: dict[str, Any], is_continued: bool) -> None:
-        """Add a row; the first also replaces the rows of another run, or of a continued one's end."""
+        """Add a row; the first replaces those of another run, or after it of a continued one."""
         if not self._is_first:
             srsly.write_jsonl(self.path, [row], append=True, append_new_line=False)
             return

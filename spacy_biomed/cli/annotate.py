@@ -26,18 +26,10 @@ if TYPE_CHECKING:
     from ..files.sources import Columns
 
 # Parameters that are of use only with OUTPUT.
-_OF_COLLECTIONS = [
-    "keep",
-    "patient_column",
-    "meanings",
-    "shard_size",
-    "batch_size",
-    "n_process",
-    "max_errors",
-    "engine",
-    "address",
-    "verbose",
-]
+_OF_COLLECTIONS = (
+    *("keep", "patient_column", "meanings", "shard_size", "batch_size"),
+    *("n_process", "max_errors", "engine", "address", "verbose"),
+)
 
 # A text that people give for the path of a file: it begins or ends as one.
 _LIKE_A_PATH = re.compile(

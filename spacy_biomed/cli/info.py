@@ -63,14 +63,8 @@ def _find_missing(extra: str) -> list[str]:
 
 # The package, what it is built on, and what runs encoders. The last may not be installed.
 DISTRIBUTIONS = (
-    "spacy-biomed",
-    "spacy",
-    "thinc",
-    "transformers",
-    "torch",
-    "onnxruntime",
-    "onnxruntime-gpu",
-    "openvino",
+    *("spacy-biomed", "spacy", "thinc", "transformers", "torch"),
+    *("onnxruntime", "onnxruntime-gpu", "openvino"),
 )
 
 

@@ -1,7 +1,5 @@
 """Texts of one part of a corpus that also occur in another part, completely or as a sentence."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import defaultdict
@@ -33,11 +31,11 @@ class KnownText:
     words: Words
     sentences: tuple[Words, ...]
 
-    def is_text_of(self, other: KnownText) -> bool:
+    def is_text_of(self, other: "KnownText") -> bool:
         """Whether both have the same words, and enough words to decide."""
         return self.words == other.words and len(self.words) >= LEAST_WORDS
 
-    def is_abstract_of(self, other: KnownText) -> bool:
+    def is_abstract_of(self, other: "KnownText") -> bool:
         """Whether both have the same PubMed id, and enough common words."""
         if self.pubmed_id is None or self.pubmed_id != other.pubmed_id:
             return False

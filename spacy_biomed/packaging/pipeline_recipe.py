@@ -3,8 +3,6 @@
 `configs/pipelines/` has the recipes of the included pipelines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -82,7 +80,7 @@ class TeacherSection(Training):
     seeds: Annotated[list[NonNegativeInt], Field(min_length=1)] = [0]
 
     @model_validator(mode="after")
-    def _is_one_of_both(self) -> TeacherSection:
+    def _is_one_of_both(self) -> "TeacherSection":
         if self.encoder and self.pipeline:
             raise ValueError("give a teacher either an encoder or a pipeline")
         return self
@@ -120,7 +118,7 @@ class Student(Training):
     place: Path | None = None
 
     @model_validator(mode="after")
-    def _is_one_of_both(self) -> Student:
+    def _is_one_of_both(self) -> "Student":
         if (self.encoder is None) == (self.source is None):
             raise ValueError("give a student either an encoder or a source to go on from")
         if self.source_share and self.source is None:
@@ -152,7 +150,7 @@ class PipelineRecipe(ConfigFile):
     card: Card = Card()
 
     @model_validator(mode="after")
-    def _names_fit(self) -> PipelineRecipe:
+    def _names_fit(self) -> "PipelineRecipe":
         if self.corpus.name in self.corpora:
             raise ValueError(f"corpus.name = {quote(self.corpus.name)}: is one of the corpora")
         for setting, names in (("tests", self.card.tests), ("robustness", self.card.robustness)):

@@ -8,7 +8,7 @@ from spacy.util import get_installed_models, get_package_path, import_file, is_p
 from thinc.api import ConfigValidationError
 
 from ..errors import BiomedError, add_hint, escape, first_line, quote, suggest, suggest_sibling
-from ..settings.config_lines import find_unknown_name, locate_string, suggest_extra
+from ..settings.config_errors import find_unknown_name, locate_string, suggest_extra
 from .checksums import CHECKSUMS, TRAINABLE, check_checksums
 
 # Where the config of a pipeline lists its components, as `find_unknown_name` calls it.

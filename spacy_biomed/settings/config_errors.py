@@ -1,23 +1,34 @@
-"""What is wrong with a training config, and in which line of it."""
+"""What is wrong with a config in one line, and where a setting, a section or a value is in it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from configparser import Error as ConfigParserError
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+from spacy.util import dict_to_dot
 from thinc.api import ConfigValidationError
 
-from ..errors import BiomedError, escape, suggest
-from .config_lines import (
-    begin_message,
-    explain_syntax,
-    find_unknown_name,
-    locate,
-    locate_mentioned,
-    locate_string,
-    suggest_extra,
+from ..errors import BiomedError, escape, install_command, suggest
+
+_HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*$")
+_SETTING = re.compile(r"\s*([^\s=#\[][^=]*?)\s*=\s*(.*?)\s*$")
+
+# Two messages of configparser.
+_MISSING_VARIABLE = re.compile(
+    r"option '([^']+)' in section '([^']+)' contains an interpolation key '([^']+)'"
+)
+_LINE_NUMBER = re.compile(r"\[line\s+(\d+)\]|line: (\d+)")
+
+# spaCy's messages E893, E002 and E956: what could not be found.
+_UNKNOWN_NAMES = (
+    (r"Could not find function '(?P<name>[^']+)' in function registry '(?P<kind>\w+)'", "{kind}"),
+    (r"Can't find factory for '(?P<name>[^']+)'", "factories"),
+    (r"Can't find component '(?P<name>[^']+)' in \[components\]", "[components]"),
 )
 
 # What messages of spaCy and thinc begin with, the setting that is wrong, and how.
@@ -104,3 +115,116 @@ def _explain_validation(text: str, error: ConfigValidationError) -> tuple[int | 
     known = [name for name in error.config or () if name != key] if "unexpected" in problem else []
     advice = suggest(key, known) or "correct it, or leave it out for the default"
     return line, f"{escape(setting)}: {escape(problem, 160)}; {advice}"
+
+
+def read_lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the lines of a config that open a section or give a setting: the line's number, from 1,
+    the dotted name, and the value as written, "" for a section."""
+    section = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            section = header.group(1)
+            yield number, section, ""
+        elif setting := _SETTING.match(line):
+            name = f"{section}.{setting.group(1)}" if section else setting.group(1)
+            yield number, name, setting.group(2)
+
+
+def locate(text: str, name: str) -> int | None:
+    """The number of the line that gives a setting or opens a section, if there is one.
+
+    The name is dotted, or the end of a dotted name; a complete name is preferred.
+    """
+    if not name:
+        return None
+    lines = [(number, full) for number, full, _ in read_lines(text)]
+    whole = [number for number, full in lines if full == name]
+    ends = [number for number, full in lines if full.endswith(f".{name}")]
+    return next(iter(whole or ends), None)
+
+
+def locate_setting_or_section(text: str, setting: str) -> int | None:
+    """The number of the line that gives a setting, or else opens its section."""
+    return locate(text, setting) or locate(text, setting.rpartition(".")[0])
+
+
+def locate_string(text: str, value: str) -> int | None:
+    """The number of the first line that has a value as a whole string."""
+    lines = enumerate(text.splitlines(), start=1)
+    return next((number for number, line in lines if f'"{value}"' in line), None)
+
+
+def locate_mentioned(text: str, message: str) -> int | None:
+    """The number of the line that gives the setting that a message is about.
+
+    It is the setting whose dotted name is in the message, or else the setting with the longest
+    value that is at the beginning of the message or in quotation marks.
+    """
+    for name in re.findall(r"[\w.]*\w\.\w+", message):
+        if number := locate(text, name):
+            return number
+    values = ((value.strip('"'), number) for number, _, value in read_lines(text))
+    mentioned = [
+        (len(value), -number)
+        for value, number in values
+        if len(value) > 2 and (message.startswith(value) or f"'{value}'" in message)
+    ]
+    return -max(mentioned)[1] if mentioned else None
+
+
+def explain_syntax(text: str, error: Exception) -> tuple[int | None, str]:
+    """The line of an undefined variable or of wrong syntax that configparser finds, and a message.
+
+    The line is None if it is unknown.
+    """
+    message = " ".join(str(error).split()).removeprefix("Config validation error ")
+    if variable := _MISSING_VARIABLE.search(message):
+        setting = f"{variable[2]}.{variable[1]}"
+        return locate_setting_or_section(text, setting), (
+            f"{setting}: ${{{variable[3]}}} refers to a setting that is not there; correct its "
+            "name, or add it"
+        )
+    number = _LINE_NUMBER.search(message)
+    line = int(number[1] or number[2]) if number else None
+    return line, f"{escape(message, 160)}; correct it"
+
+
+def begin_message(path: Path, line: int | None) -> str:
+    """The file and the line, if there is one, as a message begins."""
+    return f"{path}:{line}: " if line else f"{path}: "
+
+
+def suggest_setting(name: str, config: Mapping[str, Any]) -> str:
+    """What to do about the dotted name of a setting that a config does not have.
+
+    Examples:
+        >>> suggest_setting("training.stepz", {"training": {"steps": 3}})
+        'did you mean --training.steps?'
+    """
+    section, _, setting = name.rpartition(".")
+    names = [one for one in dict_to_dot(dict(config)) if "@" not in one]
+    beside = [one.rpartition(".")[2] for one in names if one.rpartition(".")[0] == section]
+    if close := get_close_matches(setting, beside, n=1):
+        return f"did you mean --{section}.{close[0]}?"
+    if same := [f"--{one}" for one in names if one.endswith(f".{setting}")]:
+        return f"did you mean {' or '.join(same[:3])}?"
+    has_section = any(one.startswith(f"{section}.") for one in names)
+    hint = "" if has_section else suggest(f"--{name}", [f"--{one}" for one in names], 1)
+    return hint or "see what is there"
+
+
+def find_unknown_name(message: str) -> tuple[str, str] | None:
+    """The name of what a config names and spaCy does not find, by its message, and its kind.
+
+    The kind is in the plural, such as "factories". Other messages give None.
+    """
+    for pattern, kind in _UNKNOWN_NAMES:
+        if match := re.search(pattern, message):
+            return match["name"], kind.format(**match.groupdict())
+    return None
+
+
+def suggest_extra(name: str) -> str:
+    """What to do about the name of something that spacy-transformers provides, if it is missing."""
+    is_missing = name.startswith("spacy-transformers.") and find_spec("spacy_transformers") is None
+    return install_command("stock") if is_missing else ""

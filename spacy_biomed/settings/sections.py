@@ -11,7 +11,7 @@ from confection import Config
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
 from ..errors import BiomedError, quote, suggest
-from .config_lines import (
+from .config_errors import (
     begin_message,
     explain_syntax,
     locate_setting_or_section,
@@ -57,12 +57,9 @@ def read_sections(
     kind: str,
     prepare: Callable[[Config], Config] | None = None,
 ) -> AnyConfigFile:
-    """Read a config and check it against a schema.
+    """Read a config, which messages call a `kind`, and check it against a schema.
 
-    Args:
-        overrides: settings by their dotted names, as on the command line.
-        kind: what such a file is called in messages.
-        prepare: completes the config before overrides and variables are filled in.
+    `prepare` completes it before overrides, by dotted names, and variables are filled in.
     """
     text = read_config_text(path, kind)
     try:
@@ -153,9 +150,9 @@ def explain_validation(
     return setting, f"{setting} = {quote(first['input'])}: {problem}; correct it"
 
 
-def advise_on_name(name: str, known: Iterable[str], most: int = 2) -> str:
-    """What to do about an unknown name: take one of at most `most` similar names, or remove it."""
-    return suggest(name, known, most) or "remove it"
+def advise_on_name(name: str, known: Iterable[str]) -> str:
+    """What to do about an unknown name: take one of two similar names, or remove it."""
+    return suggest(name, known, 2) or "remove it"
 
 
 def check_name(setting: str, name: str, known: Iterable[str]) -> None:

@@ -11,7 +11,7 @@ from spacy.util import dict_to_dot, dot_to_object
 from thinc.api import Config
 
 from ..errors import BiomedError, add_hint, suggest
-from .config_lines import locate, suggest_setting
+from .config_errors import locate, suggest_setting
 
 # The sections that spaCy knows. Others have variables, for these to refer to.
 SECTIONS = ("nlp", "components", "corpora", "training", "initialize", "pretraining")

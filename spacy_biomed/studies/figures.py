@@ -72,12 +72,7 @@ def draw_scatter(title: str, vertical: str, panels: Sequence[tuple[str, Sequence
 
 
 def draw_curves(horizontal: str, panels: Mapping[str, Mapping[str, Sequence[Point]]]) -> str:
-    """Draw panels of curves, one below the other, as an SVG document.
-
-    Args:
-        horizontal: title of the horizontal axis, which all panels share.
-        panels: points of each curve by its name, by the title of the panel.
-    """
+    """Draw panels of curves, by their titles, one below the other, as an SVG document."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 3 * len(panels)), layout="constrained")

@@ -19,7 +19,7 @@ from ..encoders.loading import is_on_disk, load_pretrained
 from ..errors import BiomedError
 from ..files.digests import digest_files
 from ..formats.spacy_docs import read_doc_bin
-from ..settings.config_lines import suggest_setting
+from ..settings.config_errors import suggest_setting
 from ..settings.unchecked_settings import find_dropped
 from ..training.config import (
     BASE,

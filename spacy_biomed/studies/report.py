@@ -30,12 +30,7 @@ STATISTICS = {"best": "the run that is best", "median": "the median", "mean": "t
 
 
 class Table(NamedTuple):
-    """A table, with texts on the left and numbers on the right.
-
-    Attributes:
-        texts: number of the columns of texts.
-        note: below the table.
-    """
+    """A table, with so many columns of texts on the left, numbers on the right and a note below."""
 
     title: str
     header: list[str]

@@ -4,8 +4,6 @@
 `docs/studies/index.md` describes the sections. An error is one line with the number of the line.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping
@@ -90,7 +88,7 @@ class Row(Section):
     learn_rate: PositiveFloat | None = None
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Row:
+    def _fits_together(self) -> "Row":
         if self.training == "alone" and self.companions is not None:
             raise ValueError('companions are for training = "together" or "apart"')
         if self.training != "alone" and isinstance(self.epochs, dict):
@@ -155,7 +153,7 @@ class Study(ConfigFile):
     config: dict[str, object] = {}
 
     @model_validator(mode="after")
-    def _names_fit(self) -> Study:
+    def _names_fit(self) -> "Study":
         for name, row in self.rows.items():
             for companion in row.companions or ():
                 check_name(f"rows.{name}.companions", companion, self.corpora)

@@ -1,7 +1,5 @@
 """The state of a training run on disk, from which it resumes as if it had never stopped."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -37,15 +35,10 @@ _LOSS_SCALE = ("scale", "growth")
 
 @dataclass
 class Progress:
-    """How far a run has come.
+    """How far a run has come, and what the function `fingerprint` said of it.
 
-    Attributes:
-        fingerprint: digests of the config and the inputs, see the function `fingerprint`.
-        step: the last step that was made; -1 before the first.
-        scores: the main score of each evaluation.
-        words, seconds: words trained on, and whole seconds of the run, so far.
-        epochs: the state of Python's generator when each epoch began, before its examples were
-            shuffled.
+    `step` is the last that was made, -1 before the first. `epochs` has the state of Python's
+    generator when each epoch began, before its examples were shuffled.
     """
 
     fingerprint: dict[str, str]
@@ -59,14 +52,8 @@ class Progress:
 
 @dataclass
 class Checkpoint:
-    """A run at the end of a step.
-
-    Attributes:
-        counts: counts of the optimizer, by name and parameter.
-        generators: states of the random generators of Python and numpy.
-        tensors: weights, rates of dropout, the moments and averages of the optimizer, the states of
-            PyTorch's generators.
-    """
+    """A run at the end of a step: counts of the optimizer, by name and parameter; states of the
+    generators of Python and numpy; and as tensors all else, PyTorch's generators included."""
 
     progress: Progress
     counts: dict[str, dict[str, int]]
@@ -74,7 +61,7 @@ class Checkpoint:
     tensors: dict[str, torch.Tensor]
 
     @classmethod
-    def take(cls, nlp: Language, optimizer: Optimizer, progress: Progress) -> Checkpoint:
+    def take(cls, nlp: Language, optimizer: Optimizer, progress: Progress) -> "Checkpoint":
         """Copy the state of a run between two steps."""
         weights = list(_weights(nlp))
         places = {key: place for key, place, _ in weights}
@@ -127,7 +114,7 @@ class Checkpoint:
             )
 
     @classmethod
-    def read(cls, path: Path) -> Checkpoint:
+    def read(cls, path: Path) -> "Checkpoint":
         """Read a file that `write` wrote; refuse another, or a damaged one."""
         try:
             with safe_open(path, "pt") as file:

@@ -1,7 +1,5 @@
 """A training config for one corpus and one encoder, out of the templates in `configs/`."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -69,7 +67,7 @@ class Recipe(Section):
     max_words: dict[str, Count] = {}
 
     @classmethod
-    def take(cls, config: Config) -> Recipe:
+    def take(cls, config: Config) -> "Recipe":
         """Take the section out of a template."""
         try:
             return cls.model_validate(config.pop("recipe", {}))
@@ -287,14 +285,9 @@ def default_weights(head: type[EncoderHead]) -> dict[str, float | None]:
 
 
 def find_template(template: Path | str) -> Path:
-    """Find the file of a template.
+    """Find the file of a template, which is that file or the name of one that ships, such as "ner".
 
-    Args:
-        template: a file, or the name of a template that ships, such as "ner". `configs/ner.cfg`,
-            where the template used to be, means the same if there is no such file.
-
-    Raises:
-        BiomedError: if it is neither.
+    `configs/ner.cfg`, where the template used to be, means the same if there is no such file.
     """
     shipped = {
         path.relative_to(TEMPLATES).with_suffix("").as_posix(): path

@@ -57,7 +57,7 @@ def test_what_no_installed_package_provides_is_named_with_its_line(saved, old, n
 
 
 def test_a_function_of_spacy_transformers_names_the_command_that_installs_it(saved, monkeypatch):
-    monkeypatch.setattr("spacy_biomed.settings.config_lines.find_spec", lambda name: None)
+    monkeypatch.setattr("spacy_biomed.settings.config_errors.find_spec", lambda name: None)
     name = "spacy-transformers.missing.v1"
     pipeline = saved("before_creation = null", f'before_creation = {{"@callbacks": "{name}"}}')
     advice = f"'{name}' is not among the callbacks; {install_command('stock')}"

@@ -3,7 +3,7 @@
 import pytest
 from confection import Config
 
-from spacy_biomed.settings.config_lines import (
+from spacy_biomed.settings.config_errors import (
     explain_syntax,
     locate,
     locate_mentioned,

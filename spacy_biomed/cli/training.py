@@ -240,7 +240,8 @@ def train(
         import_code(code)
     set_up_gpu(gpu_id)
     given = read_config(config)
-    log = None if html is None else _prepare_report(config, given, overrides, output, html)
+    if html is not None:
+        _prepare_report(config, given, overrides, output, html)
     check_settings(given, config)
     check_overrides(overrides, given, config)
     with explaining_interruption(), explaining_config_errors(config):
@@ -255,14 +256,14 @@ def train(
         msg.good("Initialized pipeline")
         msg.divider("Training pipeline")
         train_pipeline(nlp, output, use_gpu=gpu_id, resume=resume, evaluate_first=False)
-    if html is not None and log is not None:
-        _write_report(log, output, html)
+    if html is not None:
+        _write_report(Path(interpolated["training"]["logger"]["jsonl"]), output, html)
 
 
 def _prepare_report(
     config: Path, given: dict[str, Any], overrides: dict[str, Any], output: Path, page: Path
-) -> Path:
-    """Let the training write its evaluations to a file, which is returned."""
+) -> None:
+    """Let the training write its evaluations to a file."""
     from ..files.outputs import check_output
 
     logger = given.get("training", {}).get("logger", {})
@@ -272,8 +273,8 @@ def _prepare_report(
     check_output(page, [config])
     if not os.access(page.parent, os.W_OK):
         raise BiomedError(f"--html {page}: cannot be written; name another file")
-    usual = logger.get("jsonl") or str(output / LOG)
-    return Path(overrides.setdefault("training.logger.jsonl", usual))
+    if not logger.get("jsonl"):
+        overrides.setdefault("training.logger.jsonl", str(output / LOG))
 
 
 def _write_report(log: Path, output: Path, page: Path) -> None:

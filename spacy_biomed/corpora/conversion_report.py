@@ -108,7 +108,7 @@ class ConversionReport:
     Attributes:
         parts: by name, in the order train, dev, test.
         unseen_share: the share of test mentions, between 0 and 1, whose lower-cased string never
-            occurs with that label in train; None without test mentions.
+            occurs with that label in train; None without test mentions or train.
         annotated_labels: labels of mentions that the corpus annotates, in every document.
         seeded_parts: the parts that the corpus is not published with, drawn with `seed`.
     """
@@ -160,11 +160,11 @@ def compare_parts(parts: Parts, reports: Mapping[str, PartReport]) -> None:
         seen.update(document.text for document in documents)
 
 
-def find_unseen_share(train: Iterable[Document], test: Iterable[Document]) -> float | None:
-    """Return the share of test mentions whose lower-cased string and label train never has."""
-    seen = set(_strings(train))
-    unseen = [mention not in seen for mention in _strings(test)]
-    return sum(unseen) / len(unseen) if unseen else None
+def find_unseen_share(parts: Parts) -> float | None:
+    """The share of test mentions whose lower-cased string and label train, if there, never has."""
+    seen = set(_strings(parts.get("train", ())))
+    unseen = [mention not in seen for mention in _strings(parts.get("test", ()))]
+    return sum(unseen) / len(unseen) if unseen and "train" in parts else None
 
 
 def _strings(documents: Iterable[Document]) -> Iterator[tuple[str, str]]:

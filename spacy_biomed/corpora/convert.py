@@ -154,7 +154,7 @@ def convert_corpus(
         parts=reports,
         seeded_parts=seeded,
         seed=seed,
-        unseen_share=find_unseen_share(parts.get("train", []), parts.get("test", [])),
+        unseen_share=find_unseen_share(parts),
         licence=entry.licence if entry else "",
         source=entry.source if entry else "",
     )
@@ -263,7 +263,10 @@ def _place(
         for document in progress(documents, part) if progress else documents:
             doc = create_doc(nlp, document)
             annotated = annotate(doc, document, spans_key, identifier)
-            (seen.learn if part == "train" else seen.mark)(doc)
+            if part == "train":
+                seen.learn(doc)
+            elif "train" in parts:  # else it is not known which mentions were seen
+                seen.mark(doc)
             reports[part].count(document, doc, annotated)
             bins[part].add(doc)
     return bins

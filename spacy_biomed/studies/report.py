@@ -429,11 +429,13 @@ def draw_figures(
 def find_changes(results: Results) -> dict[tuple[str, str], float]:
     """How scores change, in points, by corpus and its only companion, against training alone."""
     study = results.study
-    alone = next((name for name, row in study.rows.items() if row.training == "alone"), None)
+    rows = reversed(study.rows.items())  # of several of an encoder the first counts
+    names = {row.encoder: name for name, row in rows if row.training == "alone"}
     changes = {}
     for (name, row), corpus in product(study.rows.items(), study.corpora):
-        if alone is None or row.companions is None or len(row.companions) != 1:
+        if row.companions is None or len(row.companions) != 1:
             continue
+        alone = names.get(row.encoder, "")
         own, other = (results.value(one, corpus) for one in (name, alone))
         if own is not None and other is not None:
             changes[corpus, row.companions[0]] = own - other

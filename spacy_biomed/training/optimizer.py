@@ -119,7 +119,7 @@ class AdamW(Optimizer):
             self._clip(parameters)
         for group in optimizer.param_groups:
             group["lr"] = self.learn_rate * group["lr_scale"]
-        self._step(optimizer)
+        optimizer.step()
         if self.averages is not None:
             self._average(key, module, int(optimizer.state[parameters[0]]["step"]))
 
@@ -140,9 +140,6 @@ class AdamW(Optimizer):
             torch.nn.utils.clip_grads_with_norm_(parameters, self.grad_clip, norm)
             for gradient in of_models:
                 gradient.mul_((self.grad_clip / (norm + 1e-6)).to(gradient.device))
-
-    def _step(self, optimizer: "torch.optim.Optimizer") -> None:
-        optimizer.step()
 
     def _average(self, key: int, module: "torch.nn.Module", step: int) -> None:
         """Update the running averages of all parameters, by thinc's rule for this step."""
@@ -253,16 +250,6 @@ class Adamax(AdamW):
             ops.update_averages(self.averages[key], weights, step)
         return weights, gradient
 
-    def _step(self, optimizer: "torch.optim.Optimizer") -> None:
-        import torch
-
-        with torch.no_grad():
-            for group in optimizer.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        parameter.mul_(1 - group["lr"] * group["decay"])
-        optimizer.step()
-
     def _create_torch_optimizer(self, module: "torch.nn.Module") -> "torch.optim.Optimizer":
         import torch
 
@@ -271,7 +258,16 @@ class Adamax(AdamW):
             {**group, "weight_decay": 0.0, "decay": group["weight_decay"]}
             for group in self._parameter_groups(module)
         ]
-        return torch.optim.Adamax(groups, betas=(self.b1, self.b2), eps=self.eps)
+        optimizer = torch.optim.Adamax(groups, betas=(self.b1, self.b2), eps=self.eps)
+        optimizer.register_step_pre_hook(_decay)
+        return optimizer
+
+
+def _decay(optimizer: "torch.optim.Optimizer", *_: object) -> None:
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                parameter.detach().mul_(1 - group["lr"] * group["decay"])
 
 
 # The names of earlier versions.

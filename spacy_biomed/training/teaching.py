@@ -86,8 +86,8 @@ def create_taught_corpus(
     check_replaceable(output, MADE_BY, sources)
     first = teachers[0]
     description = read_description(corpus)
-    train = description["parts"]["train"]
-    is_in_sentences = train["documents"] == train["sentences"]
+    train = description["parts"].get("train", {})
+    is_in_sentences = train.get("documents") == train.get("sentences")
     with replacing_directory(output, MADE_BY, sources) as partial:
         taught = DocBin(attrs=ATTRIBUTES, store_user_data=True)
         annotated = words = 0

@@ -122,3 +122,11 @@ def test_convert_marks_dev_and_test_but_not_train(tmp_path, nlp):
     assert [marked(doc) for doc in docs["test"]] == [[], [("LUNG CANCER", "D")]]
     description = json.loads((tmp_path / "out" / "corpus.json").read_text(encoding="utf8"))
     assert description["unseen_share"] == 0.5
+
+
+def test_without_a_training_part_nothing_is_called_unseen(tmp_path, nlp):
+    (tmp_path / "test.tsv").write_text("Gout\tB-D\n\n")
+    paths = {"test": [tmp_path / "test.tsv"]}
+    report = convert_corpus("own", tmp_path, tmp_path / "out", format="columns", paths=paths)
+    [doc] = DocBin().from_disk(tmp_path / "out" / "test.spacy").get_docs(nlp.vocab)
+    assert SEEN_KEY not in doc.spans and report.unseen_share is None

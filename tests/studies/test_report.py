@@ -125,6 +125,8 @@ def test_rows_are_compared_on_the_corpora_that_both_have(results):
 def test_a_companion_changes_scores_against_training_alone(results):
     assert find_changes(results) == {("ncbi_disease", "bc2gm"): pytest.approx(30.0)}
     assert len(draw_figures(results, None, None)) == 2
+    results.study.rows["with_b"].__dict__["encoder"] = "y"  # which no row trains alone
+    assert find_changes(results) == {}
 
 
 def test_the_note_says_what_was_done_whichever_section_asked_for_it(results):

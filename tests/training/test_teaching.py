@@ -88,6 +88,14 @@ def test_texts_stay_whole_for_a_corpus_of_documents(teacher, converted, tmp_path
     assert [doc.text for doc in docs] == [TEXTS[0], TEXTS[2]]  # an empty one has no tokens
 
 
+def test_a_corpus_without_a_training_part_is_refused(teacher, converted, tmp_path):
+    source = [converted / "test.spacy"]
+    convert_corpus("own", converted, tmp_path / "own", format="spacy", paths={"test": source})
+    with pytest.raises(BiomedError, match="train.spacy"):
+        create_taught_corpus([teacher], tmp_path / "own", TEXTS, tmp_path / "taught")
+    assert not (tmp_path / "taught").exists()
+
+
 def test_annotated_documents_are_repeated_and_texts_are_not(teacher, converted, tmp_path):
     gold = [doc.text for doc in read_docs(converted / "train.spacy", teacher.vocab)]
     report = create_taught_corpus([teacher], converted, TEXTS, tmp_path / "taught", repeat=3)

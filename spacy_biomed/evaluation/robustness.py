@@ -99,14 +99,11 @@ def measure_robustness(
 def _annotate(
     nlp: Language, references: Sequence[Doc], change: Change
 ) -> Iterator[tuple[Doc, list[int], Doc]]:
-    """Each reference, the place of each of its characters in the changed text, and that text."""
+    """Each reference, where each of its characters begins in the changed text, and that text."""
     changed = [change(doc.text) for doc in references]
     docs = nlp.pipe("".join(parts) for parts in changed)
     for reference, parts, doc in zip(references, changed, docs, strict=True):
-        ends = [0, *accumulate(map(len, parts))]
-        # What is inserted before a character does not belong to it.
-        starts = [end - min(len(part), 1) for end, part in zip(ends[1:], parts, strict=True)]
-        yield reference, [*starts, ends[-1]], doc
+        yield reference, [*accumulate(map(len, parts), initial=0)], doc
 
 
 def _score_entities(change: str, pairs: Iterable[tuple[Doc, list[int], Doc]]) -> Robustness:
@@ -117,7 +114,7 @@ def _score_entities(change: str, pairs: Iterable[tuple[Doc, list[int], Doc]]) ->
         # Back to the original text, in which the layer says what is annotated.
         original = {place: i for i, place in enumerate(places)}
         found = {
-            (original.get(e.start_char, -1), original.get(e.end_char - 1, -1) + 1, e.label_)
+            (original.get(e.start_char, -1), original.get(e.end_char, -1), e.label_)
             for e in doc.ents
         }
         judged = [layer.judge(*one) for one in found]
@@ -134,7 +131,7 @@ def _score_replacements(
     for reference, places, doc in pairs:
         gold = {*map(locate_span, reference.ents), *get_unaligned(reference)}
         moved = [
-            (places[start], places[end - 1] + 1, label)
+            (places[start], places[end], label)
             for start, end, label in gold
             if deidentifier.kind(label) != "keep"
         ]

@@ -1,5 +1,8 @@
+import unicodedata
+
 import pytest
 import spacy
+from spacy.pipeline import EntityRuler
 from spacy.tokens import Span
 
 from spacy_biomed import BiomedError
@@ -37,6 +40,18 @@ def test_a_pipeline_that_knows_only_one_spelling_is_scored_by_it(nlp, reference)
     assert [row.change for row in rows] == ["as it is", "in capitals", "two spaces"]
     assert (rows[0].recall, rows[0].clean) == (1.0, 1.0)
     assert (rows[1].recall, rows[1].clean) == (0.0, 0.0)
+
+
+def test_an_entity_that_begins_and_ends_with_an_accent_is_found_where_it_is(monkeypatch):
+    monkeypatch.setattr("spacy_biomed.evaluation.robustness.BiomedNER", EntityRuler)
+    nlp = spacy.blank("es")
+    forms = ["úlceró", unicodedata.normalize("NFD", "úlceró")]
+    patterns = [{"label": "D", "pattern": form} for form in forms]
+    nlp.add_pipe("entity_ruler").add_patterns(patterns)
+    doc = nlp.make_doc("Se úlceró.")
+    doc.ents = [Span(doc, 1, 2, label="D")]
+    changes = ["as it is", "decomposed accents", "two spaces"]
+    assert [row.f1 for row in measure_robustness(nlp, [doc], changes)] == [1.0, 1.0, 1.0]
 
 
 def test_without_anything_to_score_it_says_so(nlp, reference):

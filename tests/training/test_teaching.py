@@ -89,8 +89,9 @@ def test_texts_stay_whole_for_a_corpus_of_documents(teacher, converted, tmp_path
 
 
 def test_a_corpus_without_a_training_part_is_refused(teacher, converted, tmp_path):
-    source = [converted / "test.spacy"]
-    convert_corpus("own", converted, tmp_path / "own", format="spacy", paths={"test": source})
+    source = converted.parent / "source"
+    paths = {"test": [source / "test.tsv"]}
+    convert_corpus("own", source, tmp_path / "own", format="columns", paths=paths)
     with pytest.raises(BiomedError, match="train.spacy"):
         create_taught_corpus([teacher], tmp_path / "own", TEXTS, tmp_path / "taught")
     assert not (tmp_path / "taught").exists()

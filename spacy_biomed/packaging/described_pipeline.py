@@ -87,7 +87,7 @@ def write_described_pipeline(
     heads = find_heads(config)
     scores, *other_scores = (read_scores(path, heads) for path in (metrics, *others.values()))
     name = description["name"] if name is None else name
-    _check_package(name, pipeline_version)
+    pipeline_version = _check_package(name, pipeline_version)
     meta |= {
         "name": name,
         "version": pipeline_version,
@@ -139,12 +139,12 @@ def _read_confidences(pipeline: Path, config: Config) -> dict[str, dict[str, Any
     return found
 
 
-def _check_package(name: str, version: str) -> None:
-    """Check the name and the version, which become names of folders and files in the package."""
+def _check_package(name: str, version: str) -> str:
+    """Check the name and the version of a package; give the version as its files are named."""
     if not re.fullmatch(r"[A-Za-z0-9]\w{0,79}", name, re.ASCII):
         raise BiomedError(f"--name {name!r:.80}: use up to 80 letters, digits and underscores")
     try:
-        Version(version)
+        return str(Version(version))
     except InvalidVersion:
         raise BiomedError(
             f"--version {version!r:.80}: no version of a package; use one such as 0.1.0"

@@ -61,13 +61,13 @@ def read_sections(
 
     `prepare` completes it before overrides, by dotted names, and variables are filled in.
     """
-    text = read_config_text(path, kind)
+    text, overrides = read_config_text(path, kind), dict(overrides or {})
     try:
-        whole = text
+        config = Config().from_str(text, interpolate=False)
         if prepare is not None:
-            whole = prepare(Config().from_str(text, interpolate=False)).to_str()
-        whole = _check_overrides(path, whole, schema, overrides or {})
-        config = Config().from_str(whole, overrides=dict(overrides or {}))
+            config = prepare(config)
+        _check_overrides(path, config, schema, overrides)
+        config = Config().from_str(config.to_str(interpolate=False), overrides=overrides)
         sections = schema.model_validate(_without_nulls(config))
     except BiomedError:
         raise
@@ -85,14 +85,9 @@ def read_sections(
 
 
 def _check_overrides(
-    path: Path, text: str, schema: type[BaseModel], overrides: Mapping[str, object]
-) -> str:
-    """Refuse overrides of sections and variables that are not there.
-
-    Returns:
-        the config's text, with the sections that it leaves out and that overrides have settings of.
-    """
-    config = Config().from_str(text, interpolate=False)
+    path: Path, config: Config, schema: type[BaseModel], overrides: Mapping[str, object]
+) -> None:
+    """Refuse overrides of sections and variables that are not there; add sections of the schema."""
     for name in overrides:
         first, *others = name.split(".")[:-1]
         if first in schema.model_fields:
@@ -106,7 +101,6 @@ def _check_overrides(
                 "no such setting" if is_variable else f"no section [{name.rpartition('.')[0]}]"
             )
             raise BiomedError(f"--{name}: {problem} in {path}; {suggest_setting(name, config)}")
-    return config.to_str(interpolate=False)
 
 
 def read_config_text(path: Path, kind: str) -> str:

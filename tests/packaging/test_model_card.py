@@ -517,6 +517,11 @@ def test_a_name_that_no_package_can_have_is_refused(parts, tmp_path, name):
 
 
 @pytest.mark.slow(least=1)
+def test_the_version_is_written_as_the_names_of_wheels_have_it(parts, tmp_path):
+    meta, _ = describe(parts, tmp_path / "out", pipeline_version="1.0-rc1")
+    assert meta["version"] == "1.0rc1"
+
+
 @pytest.mark.parametrize("version", ["x", "../1", "1.0/..", ""])
 def test_a_version_that_no_package_can_have_is_refused(parts, tmp_path, version):
     with pytest.raises(BiomedError, match="no version of a package"):

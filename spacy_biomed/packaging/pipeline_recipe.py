@@ -1,6 +1,7 @@
 """The recipe of pipelines: the corpora, teachers, texts and settings that they are made of.
 
-`configs/pipelines/` has the recipes of the included pipelines.
+`configs/pipelines/` has the recipes of the included pipelines, and `docs/public_pipelines.md`
+describes the sections.
 """
 
 from collections.abc import Mapping
@@ -24,15 +25,7 @@ PackageName = Annotated[str, Field(pattern=r"^[a-z]{2,3}_[A-Za-z0-9]\w*$")]
 
 
 class SourceCorpus(Section):
-    """[corpora.NAME]: a corpus that is trained on, and how `spacy biomed convert` reads it.
-
-    Attributes:
-        name: of the catalogue; by default the section's.
-        folder: with the corpus' files; by default `assets/NAME`.
-        map: label to its new name, to "" or to "?" and a name, as in `LabelMap`.
-        train, dev, test: files or folders of each part; by default the catalogue's. Without dev, a
-            random tenth of the training part is one.
-    """
+    """[corpora.NAME]: a corpus that is trained on, and how `spacy biomed convert` reads it."""
 
     name: str | None = None
     folder: Path | None = None
@@ -69,11 +62,7 @@ class Training(Section):
 
 
 class TeacherSection(Training):
-    """[teachers.NAME]: a larger pipeline, from whose probabilities students learn.
-
-    It is trained from an encoder, or is a trained pipeline: a directory or an installed package. A
-    section without either is ignored, unless the command line names one.
-    """
+    """[teachers.NAME]: a larger pipeline, from whose probabilities students learn."""
 
     encoder: str | None = None
     pipeline: str | None = None
@@ -95,16 +84,7 @@ class Texts(Section):
 
 
 class Student(Training):
-    """[students.NAME]: a pipeline that is built; NAME is its package's, with the language.
-
-    Attributes:
-        source: a trained pipeline that goes on learning, in place of an encoder.
-        source_share: of the source's weights in the mean with those after the training.
-        teachers: names of teachers; by default all. Without one it learns from the corpora alone.
-        max_loss: largest loss of F1 on the development part, in points.
-        unseen_share, target_recall: see `spacy biomed calibrate`.
-        place: folder that step "ship" puts the pipeline into.
-    """
+    """[students.NAME]: a pipeline that is built; NAME is its package's, with the language."""
 
     encoder: str | None = None
     source: str | None = None
@@ -127,11 +107,7 @@ class Student(Training):
 
 
 class Card(Section):
-    """[card]: what the wheels and their cards say.
-
-    The test parts of `tests` are scored, by default of all corpora, and those of `robustness` with
-    changed texts too.
-    """
+    """[card]: what the wheels and their cards say."""
 
     version: str = "0.1.0"
     tests: list[str] | None = None

@@ -77,7 +77,7 @@ def measure_corpora(
         label_map = maps.get(folder.name, LabelMap({}))
         description = read_description(folder)
         annotated = description.get("annotated_labels") or description.get("labels") or ()
-        check_labels(label_map.targets, annotated, f"--map {folder.name}:")
+        check_labels(label_map.targets, annotated, f"--map {folder.name}")
         if scored := label_map.rename_all(annotated) & known:
             references = read_docs(folder / "test.spacy", nlp.vocab)
             counts = _count(nlp, references, label_map, annotated, scored, training)

@@ -179,6 +179,7 @@ def _print_calibrations(console: Console, report: Mapping[str, Calibration]) -> 
             title = f"Recall of {name} on the development corpus"
             table = create_table(["label"], numbers, title)
             table.add_column("")
+            table.padding = 0  # so that all columns fit into a terminal of 80 characters
             for one in calibration.recalls:
                 found = (one.recall_before, one.recall, one.precision_before, one.precision)
                 cells = (f"{one.gold:,}", *map(_percent, (one.target, *found)), f"{one.offset:.2f}")

@@ -16,8 +16,9 @@ from rich.text import Text
 
 def create_table(texts: Sequence[str], numbers: Iterable[str], title: str | Text) -> Table:
     """A table without rows, whose last columns have numbers, which are aligned right."""
-    columns = (Column(header, justify="right") for header in numbers)
-    return Table(*texts, *columns, title=title, title_justify="left")
+    columns = [Column(header, overflow="fold") for header in texts]
+    columns += [Column(header, justify="right") for header in numbers]
+    return Table(*columns, title=title, title_justify="left")
 
 
 def create_bar(console: Console) -> Progress:

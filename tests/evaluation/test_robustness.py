@@ -6,6 +6,7 @@ from spacy.pipeline import EntityRuler
 from spacy.tokens import Span
 
 from spacy_biomed import BiomedError
+from spacy_biomed.corpora import create_tokenizer
 from spacy_biomed.evaluation.robustness import CHANGES, measure_robustness
 
 TEXT = "Marta Ochoa ingresa por disnea; vive en Getafe - Madrid. Vuelve en mayo."
@@ -45,6 +46,7 @@ def test_a_pipeline_that_knows_only_one_spelling_is_scored_by_it(nlp, reference)
 def test_an_entity_that_begins_and_ends_with_an_accent_is_found_where_it_is(monkeypatch):
     monkeypatch.setattr("spacy_biomed.evaluation.robustness.BiomedNER", EntityRuler)
     nlp = spacy.blank("es")
+    nlp.tokenizer = create_tokenizer()(nlp)
     forms = ["úlceró", unicodedata.normalize("NFD", "úlceró")]
     patterns = [{"label": "D", "pattern": form} for form in forms]
     nlp.add_pipe("entity_ruler").add_patterns(patterns)

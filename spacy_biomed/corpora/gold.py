@@ -72,18 +72,16 @@ def place_mentions(
     long ones the first. The attribute `identifier` of mentions becomes the span's `kb_id_`; a
     mention that is given again with another identifier has both.
     """
-    unique = {_key(mention): mention for mention in mentions}
-    concepts: dict[MentionKey, dict[str, None]] = defaultdict(dict)
+    same: dict[MentionKey, list[Mention]] = defaultdict(list)
     for mention in mentions:
-        if concept := mention.attributes.get(identifier, "").strip():
-            concepts[_key(mention)][concept] = None
-    placement = Placement(mentions=list(unique.values()))
+        same[_key(mention)].append(mention)
+    placement = Placement(mentions=[given[-1] for given in same.values()])
     taken: set[int] = set()
     # The sort is stable: equally long mentions at the same place keep the source's order.
-    for mention in sorted(unique.values(), key=lambda one: (one.start - one.end, one.start)):
-        given = concepts[_key(mention)]
-        known = [concept for concept in given if concept.lower() not in _NO_CONCEPT]
-        kb_id = "; ".join(known) or (NIL if given else "")
+    for mention in sorted(placement.mentions, key=lambda one: (one.start - one.end, one.start)):
+        given = [one.attributes.get(identifier, "").strip() for one in same[_key(mention)]]
+        known = dict.fromkeys(one for one in given if one and one.lower() not in _NO_CONCEPT)
+        kb_id = "; ".join(known) or (NIL if any(given) else "")
         span = doc.char_span(mention.start, mention.end, label=mention.label, kb_id=kb_id)
         if mention.is_discontinuous:
             placement.discontinuous.append(mention)

@@ -1,7 +1,7 @@
 """What files say of mentions, by attributes of many names or by the scopes of cues."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from unicodedata import normalize
 
 from ..annotations.assertions import ASSERTIONS
@@ -57,7 +57,7 @@ def list_said(attributes: Iterable[tuple[str, str]]) -> set[str]:
         ['is_negated', 'is_uncertain']
     """
     said = set()
-    for name, value in _split_lists(attributes):
+    for name, value in ((name, part) for name, whole in attributes for part in _split(whole)):
         name, value = _simplify(name), _simplify(value) or value.strip()
         if name in _ASSERTIONS:
             said |= set() if value.startswith(_DENIALS) else {_ASSERTIONS[name]}
@@ -68,12 +68,10 @@ def list_said(attributes: Iterable[tuple[str, str]]) -> set[str]:
     return said
 
 
-def _split_lists(attributes: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """The attributes, each of several words with its name; sentences of notes stay whole."""
-    for name, value in attributes:
-        parts = re.split("[,;] ", value)
-        for part in [value] if " " in "".join(parts) else parts:
-            yield name, part
+def _split(value: str) -> list[str]:
+    """The words of a list; what people write in notes stays whole."""
+    parts = re.split("[,;] ", value)
+    return [value] if " " in "".join(parts) else parts
 
 
 def _simplify(text: str) -> str:

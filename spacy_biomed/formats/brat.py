@@ -4,6 +4,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
@@ -258,20 +259,11 @@ def _add_attribute(line: _Line, arguments: dict[str, Mention]) -> None:
             raise line.malformed()
     elif line.kind == "#":
         value = " ".join(line.fields[1:])
-        if written := _parse_note(value):
-            attributes |= written
+        with suppress(AttributeError, RecursionError, ValueError):  # not a note of `write_brat`
+            written = json.loads(value).items()
+            attributes |= {name: "; ".join(list_values(one)) for name, one in written}
             return
     attributes[name] = f"{attributes[name]}; {value}" if name in attributes else value
-
-
-def _parse_note(note: str) -> dict[str, str]:
-    """The attributes in a note of `write_brat`; none in what people write."""
-    try:
-        content = json.loads(note)
-    except (RecursionError, ValueError):
-        return {}
-    listed = content.items() if isinstance(content, dict) else ()
-    return {name: "; ".join(list_values(value)) for name, value in listed}
 
 
 def write_brat(shard: AnnotatedShard) -> dict[str, bytes]:

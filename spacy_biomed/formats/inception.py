@@ -15,7 +15,7 @@ from ..errors import BiomedError, escape, install_command, quote
 from .archives import PackedFile, list_packed_files
 from .documents import BYTE_ORDER_MARK, Document, Mention, Relation, decode, look_up
 from .findings import AnnotatedDocument, AnnotatedShard, list_mentions, name_file
-from .json_fields import parse_json
+from .json_fields import list_values, parse_json
 from .registry import Format
 from .repairs import NOT_ANNOTATED, keep_sound, leaving_out, locate, note
 from .xml_elements import decode_xml, parse_xml
@@ -254,24 +254,13 @@ def _read_features(annotation: FeatureStructure) -> tuple[str, dict[str, str]]:
     # In the order of the layer, which is that of the type system.
     names = dict.fromkeys(feature.name for feature in annotation.type.features)
     names |= dict.fromkeys(feature.name for feature in annotation.type.all_features)
-    shown = {name: _show(getattr(annotation, name, None)) for name in names}
-    values = {name: value for name, value in shown.items() if value and name not in _PLACE}
+    given = {name: getattr(annotation, name, None) for name in names if name not in _PLACE}
+    shown = {name: list_values(getattr(one, "elements", one)) for name, one in given.items()}
+    values = {name: ", ".join(one) for name, one in shown.items() if any(one)}
     strings = [name for name in values if isinstance(getattr(annotation, name), str)]
     found = [name for name in (*_LABELS, *strings) if name in strings]
     label = values.pop(found[0]) if found else annotation.type.name.rpartition(".")[2]
     return label, values
-
-
-def _show(value: object) -> str:
-    """A string, a number or a truth value, or several strings, as a string; else ""."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str | int | float):
-        return str(value)
-    parts = getattr(value, "elements", None)
-    if isinstance(parts, list) and all(isinstance(part, str) for part in parts):
-        return ", ".join(parts)
-    return ""
 
 
 def _find_relations(

@@ -84,7 +84,8 @@ def get_id(record: Mapping[str, object], key: str, default: str = "") -> str:
 def list_values(value: object) -> list[str]:
     """The strings, numbers and truth values of a field, which may have a list, as strings."""
     values = value if isinstance(value, list) else [value]
-    return [str(one) for one in values if isinstance(one, str | int | float)]
+    shown = [str(one).lower() if isinstance(one, bool) else one for one in values]
+    return [str(one) for one in shown if isinstance(one, str | int | float)]
 
 
 def get_covered(record: Mapping[str, object], where: str) -> str | None:

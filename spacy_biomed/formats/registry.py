@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -157,20 +158,17 @@ def read_documents(
     options = {"n_sents": n_sents, "tag_label": tag_label}
     given = {name: options[name] for name in found.options}
     layers = ("relations",) if found.has_unknown_types else ("mentions", "relations")
-    known: dict[str, dict[str, int]] = defaultdict(dict)
-    for path in paths:
-        documents = found.read(Path(path), encoding=encoding, **given)
-        yield from with_changes(_check(documents, layers, known))
+    read = (found.read(Path(path), encoding=encoding, **given) for path in paths)
+    yield from with_changes(_check(chain.from_iterable(read), layers))
 
 
-def _check(
-    documents: Iterable[Document], layers: Sequence[str], known: dict[str, dict[str, int]]
-) -> Iterator[Document]:
+def _check(documents: Iterable[Document], layers: Sequence[str]) -> Iterator[Document]:
     """Check characters and labels, and remove white space around labels.
 
     What is wrong is left out, or an error. So is a text that has mentions twice under one id, as
-    several annotators give them; `known` is what `is_new` needs, by text.
+    several annotators give them.
     """
+    known: dict[str, dict[str, int]] = defaultdict(dict)
     for document in documents:
         with leaving_out():
             check_characters(document)

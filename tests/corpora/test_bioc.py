@@ -87,7 +87,7 @@ def test_a_list_in_an_infon_is_several_values(tmp_path):
     infons = {"type": "Gene", "ids": ["G1", 2], "valid": True, "none": None, "inner": {"a": 1}}
     path = write_json(tmp_path, passage(annotations=[{**annotation(), "infons": infons}]))
     (document,) = read_bioc(path)
-    assert document.mentions[0].attributes == {"ids": "G1; 2", "valid": "True"}
+    assert document.mentions[0].attributes == {"ids": "G1; 2", "valid": "true"}
 
 
 @both_forms

@@ -194,7 +194,7 @@ def test_attributes_of_a_span_are_kept(tmp_path):
     given = {"kb_id": "C1", "Negation": True, "n": [5, 6], "none": None}
     span = {"start": 0, "end": 1, "label": "X", "id": "T1", "attributes": given}
     (document,) = read(tmp_path, {"text": "a", "spans": [span]})
-    attributes = {"kb_id": "C1", "Negation": "True", "n": "5; 6"}
+    attributes = {"kb_id": "C1", "Negation": "true", "n": "5; 6"}
     assert document.mentions == [Mention("X", ((0, 1),), "T1", attributes)]
     assert list_said(attributes.items()) == {"is_negated"}
 

@@ -28,13 +28,6 @@ BATCH_WORDS = typer.Option(None, min=1, help="Tokens in a batch; else the templa
 SEED = typer.Option(0, min=0, max=LARGEST_SEED, help="Seed of everything random.")
 
 
-def _find_template(template: Path | None) -> Path | None:
-    """The file of a template that ships, which the command gets."""
-    from ..training.config import find_template
-
-    return None if template is None else find_template(template)
-
-
 class _DefaultsToOneCorpus(OneLineGroup):
     """Uses the command for one corpus if no command is named.
 
@@ -72,7 +65,7 @@ def for_corpus(
         None, help="Trained pipeline to go on from: directory or installed package."
     ),
     task: str = typer.Option(None, help="Kind of corpus, such as ner; else what the corpus says."),
-    template: Path = typer.Option(None, callback=_find_template, help=TEMPLATE),
+    template: Path = typer.Option(None, help=TEMPLATE),
     epochs: int = typer.Option(
         None, min=1, help="Passes over the training part; else the template's, such as 10."
     ),
@@ -163,7 +156,7 @@ def for_tasks(
     ),
     seed: int = SEED,
     corpora_dir: Path = options.CORPORA_DIR,
-    template: Path = typer.Option("multitask", callback=_find_template, help=TEMPLATE),
+    template: Path = typer.Option("multitask", help=TEMPLATE),
 ) -> None:
     """Write the training config of several tasks on one encoder, each with a head of its own.
 

@@ -119,9 +119,7 @@ def _parse_record(record: _Object, where: str, id: str) -> Document:
 
 def _rename_doccano(record: _Object) -> _Object:
     """The record with the mentions of doccano and spaCy under Prodigy's key."""
-    if record.keys() & {"spans", "cats", "options", "accept"}:
-        return record
-    for key in _MENTION_KEYS:
+    for key in _MENTION_KEYS if "spans" not in record else ():
         rows = record.get(key)
         spans = [_rename_span(row) for row in rows] if isinstance(rows, list) else [None]
         if None not in spans:

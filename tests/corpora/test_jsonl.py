@@ -286,3 +286,10 @@ def test_a_relation_of_doccano_without_its_entity_is_named(tmp_path):
     with keeping_log("skip") as log:
         assert [len(document.mentions) for document in read(tmp_path, record)] == [1]
     assert len(log.changes) == 1
+
+
+def test_mentions_of_doccano_and_spacy_are_read_beside_classes(tmp_path):
+    entity = {"start": 0, "end": 4, "label": "D"}
+    for key, entities in (("ents", [entity]), ("label", [[0, 4, "D"]])):
+        (document,) = read(tmp_path, {"text": "Gout", key: entities, "cats": {"A": True}})
+        assert (len(document.mentions), document.cats) == (1, {"A": 1.0})

@@ -19,6 +19,7 @@ from .batching.encoded import EncodedBackprop, EncodedBatch, get_encoding, relea
 from .batching.ragged import borders, split_at
 
 Pooling = Literal["first", "mean", "pieces", "cls"]
+NO_ENCODER = "no encoder comes before the head that needs one: add biomed_transformer before it"
 
 
 class EncoderListener(Model):
@@ -95,6 +96,8 @@ def sizing(model: Model) -> Iterator[None]:
     """While a head's model is initialised, its listeners give zeros and nothing is encoded."""
     listeners = [node for node in model.walk() if isinstance(node, EncoderListener)]
     for listener in listeners:
+        if not listener.has_dim("nO"):
+            raise BiomedError(NO_ENCODER)
         listener.is_sizing = True
     try:
         yield
@@ -142,10 +145,7 @@ def _read(
         raise ValueError(Errors.E203.format(name=model.upstream_name))
     if missing:
         if model.encoder is None or not model.encoder.has_dim("nO"):
-            raise BiomedError(
-                "a document has no encoding, and no encoder comes before the head that needs one: "
-                "add biomed_transformer to the pipeline"
-            )
+            raise BiomedError(f"a document has no encoding, and {NO_ENCODER}")
         encoded = model.encoder.predict([docs[i] for i in missing])
         for i, encoding in zip(missing, encoded.split(), strict=True):
             encodings[i] = encoding

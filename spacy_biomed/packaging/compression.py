@@ -167,8 +167,8 @@ def compress_pipeline(
         nlp = load_pipeline(pipeline)
         if not find_encoders(nlp):
             raise BiomedError(
-                f"{pipeline}: no component biomed_transformer to export; "
-                "`python -m spacy train` makes pipelines with one"
+                f"{pipeline}: no encoder in PyTorch to export; give a trained pipeline that is not "
+                "compressed"
             )
         examples = _read_examples(nlp, check) if check else []
         calibration = _read_calibration(nlp, calibrate) if calibrate else []

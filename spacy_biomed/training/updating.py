@@ -15,6 +15,7 @@ from thinc.api import Config
 from ..errors import BiomedError, quote
 from ..pipeline.component_classes import find_described
 from ..pipeline.encoder_head import CalibratedHead, EncoderHead, add_labels
+from ..pipeline.encoder_pipe import EncoderPipe
 from ..pipeline.ner import BiomedNER
 from ..pipeline.pipeline_loading import find_trainable, load_pipeline
 from .config import fill_config, read_description
@@ -39,7 +40,7 @@ class Update:
         new: labels of the corpus that the pipeline does not know.
         unannotated: labels of the pipeline that the corpus neither annotates nor carries a teacher
             of.
-        moved: heads that stay as they are, on an encoder that learns.
+        moved: heads, and components of spaCy, that stay as they are, on an encoder that learns.
     """
 
     config: Config
@@ -105,12 +106,14 @@ def create_update(
     known = {label for head in heads for label in head.labels}
     taught = description.get("taught", {}).get("components", ())
     untaught = {label for head in heads if head.name not in taught for label in head.labels}
-    frozen = [name for name in nlp.component_names if name not in trained]
+    frozen = {name: nlp.get_pipe(name) for name in nlp.component_names if name not in trained}
+    encoders = [pipe for name in trained if isinstance(pipe := nlp.get_pipe(name), EncoderPipe)]
+    listening = {name for encoder in encoders for name in encoder.listening_components}
     return Update(
         config,
         sorted(annotated - known) if heads else [],
         sorted(untaught - annotated),
-        [name for name in frozen if isinstance(nlp.get_pipe(name), EncoderHead)],
+        [name for name, p in frozen.items() if name in listening or isinstance(p, EncoderHead)],
     )
 
 

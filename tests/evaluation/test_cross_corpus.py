@@ -135,7 +135,7 @@ def test_bad_maps_and_nothing_to_score_are_one_line(nlp, write, tmp_path):
     for pairs, message in (
         (["SPECIES=CELL"], "write CORPUS:LABEL=NAME"),
         (["b:SPECIES=CELL"], "use a"),
-        (["a:GENE=CELL"], "no mention of the corpus is a 'GENE'"),
+        (["a:GENE=CELL"], "--map a: no mention of the corpus is a 'GENE'"),
         ([], "no corpus has test documents with a label of the pipeline: CELL, DRUG, GENE"),
     ):
         with pytest.raises(BiomedError, match=message):

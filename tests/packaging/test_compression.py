@@ -381,13 +381,13 @@ def test_a_pipeline_without_an_encoder_of_pytorch_is_refused(pipeline, tmp_path,
     spacy.blank("en").to_disk(earlier.parent / "blank")
     line = refuse(str(earlier.parent / "blank"), earlier)
     shutil.rmtree(earlier.parent / "blank")
-    assert "blank: no component biomed_transformer to export" in line
+    assert "blank: no encoder in PyTorch to export" in line
 
 
 def test_a_compressed_pipeline_is_not_compressed_again(pipeline, tmp_path):
     compress_pipeline(str(pipeline), tmp_path / "output", precision="fp32")
     line = refuse(str(tmp_path / "output"), tmp_path / "again")
-    assert "output: no component biomed_transformer to export" in line
+    assert "output: no encoder in PyTorch to export" in line
     assert not (tmp_path / "again").exists()
 
 

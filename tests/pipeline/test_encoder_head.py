@@ -9,6 +9,7 @@ from spacy.tokens import Span
 from spacy.training import Example
 from spacy.util import fix_random_seed
 
+from spacy_biomed.errors import BiomedError
 from spacy_biomed.pipeline.encoder_head import validate_source
 from spacy_biomed.training.optimizer import AdamW_v1
 
@@ -30,6 +31,14 @@ def test_what_gives_no_examples_is_refused_as_by_spacy(example, source):
     given = {"list": [example], "documents": lambda: [example.reference]}[source]
     with pytest.raises(TypeError, match=r"Head\.initialize"):
         validate_source(given, "Head.initialize")
+
+
+@pytest.mark.parametrize("factory", ["biomed_ner", "biomed_textcat", "biomed_relations"])
+def test_a_head_without_an_encoder_before_it_is_not_initialised(factory):
+    nlp = spacy.blank("en")
+    nlp.add_pipe(factory).add_label("A")
+    with pytest.raises(BiomedError, match="no encoder comes before the head"):
+        nlp.initialize()
 
 
 STOCK_LISTENER = {

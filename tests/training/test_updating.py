@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import spacy
 from multitask_corpora import SMALL_MODEL
+from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as spacy_train
@@ -105,6 +106,17 @@ def test_every_component_is_sourced_in_its_order_and_what_the_template_trains_le
     assert update.new == ["GENE"]
     assert update.unannotated == ["C", "D"]
     assert update.moved == []
+
+
+def test_a_tagger_of_spacy_on_the_encoder_is_named_as_moved(template, genes, trained, tmp_path):
+    nlp = spacy.load(trained)
+    listener = {"@architectures": "spacy_biomed.EncoderListener.v1"}
+    model = {"@architectures": "spacy.Tagger.v2", "tok2vec": listener}
+    tagger = nlp.add_pipe("tagger", config={"model": model})
+    tagger.initialize(lambda: [Example(nlp.make_doc("a"), Doc(nlp.vocab, ["a"], tags=["N"]))])
+    nlp.to_disk(tmp_path / "source")
+    update = create_update(genes, source=str(tmp_path / "source"), template=template, epochs=2)
+    assert update.moved == ["tagger"]
 
 
 @pytest.mark.parametrize(

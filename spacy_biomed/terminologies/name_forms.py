@@ -32,7 +32,7 @@ _IRREGULAR = {
 # Words that names have or lack without another meaning.
 _FILLERS = frozenset(
     (
-        *("of", "the", "a", "an", "de", "del", "la", "el", "los", "las", "type", "tipo"),
+        *("of", "the", "an", "de", "del", "la", "el", "los", "las", "type", "tipo"),
         *("strain", "strains", "str", "isolate", "sp", "spp", "nov", "gen"),
     )
 )

@@ -158,12 +158,11 @@ def _read_obo(source: Source) -> Iterator[Term]:
             licences = [one for one in stanza["property_value"] if "license" in one]
             source.meta["licence"] = licences[0].partition(" ")[2] if licences else ""
         elif kind == "[Term]" and "true" not in stanza["is_obsolete"]:
-            found = map(_OBO_SYNONYM.match, stanza["synonym"])
-            synonyms = [one[1].replace('\\"', '"') for one in found if one]
+            synonyms = (one[1] for one in map(_OBO_SYNONYM.match, stanza["synonym"]) if one)
             id, parent, kinds = ([*stanza[tag], ""][0] for tag in ("id", "is_a", "namespace"))
             if not id:
                 raise BiomedError(f"{source.path}: a [Term] has no id; correct the file")
-            names = (*stanza["name"], *synonyms)
+            names = tuple(re.sub(r"\\(.)", r"\1", one) for one in (*stanza["name"], *synonyms))
             yield Term(id.split(" ")[0], names, kinds, parent.split(" ")[0])
         stanza, kind = defaultdict(list), line.strip()
 
@@ -190,7 +189,7 @@ def _read_owl_json(source: Source) -> Iterator[Term]:
 
 def _shorten(iri: str) -> str:
     """HP:0000001 of http://purl.obolibrary.org/obo/HP_0000001."""
-    return iri.rpartition("/")[2].replace("_", ":", 1)
+    return re.split("[/#]", iri)[-1].replace("_", ":", 1)
 
 
 def _read_rrf(source: Source) -> Iterator[Term]:

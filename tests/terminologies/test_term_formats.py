@@ -235,6 +235,18 @@ def test_lines_of_obo_may_have_no_space_or_a_comment(tmp_path):
     assert read_terms(path, "obo")[0] == [Term("HP:1", ("Fever",))]
 
 
+def test_names_of_obo_are_without_escapes(tmp_path):
+    path = write(tmp_path, '[Term]\nid: C:1\nname: a\\{b\\}\nsynonym: "a\\,b" EXACT []\n')
+    assert read_terms(path, "obo")[0] == [Term("C:1", ("a{b}", "a,b"))]
+
+
+def test_the_id_of_owl_is_the_end_of_its_iri(tmp_path):
+    iris = ["http://x/Thesaurus.owl#C3262", "http://x/ORDO/Orphanet_558"]
+    nodes = [{"id": iri, "type": "CLASS", "lbl": "X"} for iri in iris]
+    path = write(tmp_path, json.dumps({"graphs": [{"nodes": nodes}]}))
+    assert [one.id for one in read_terms(path, "owl-json")[0]] == ["C3262", "Orphanet:558"]
+
+
 def test_names_of_another_language_are_left_out(tmp_path):
     terms, _ = read_terms(write(tmp_path, RRF), "rrf", "es")
     assert terms == [Term("C1", ("Infarto de miocardio",), "Disease or Syndrome")]

@@ -16,6 +16,7 @@ from ..files.sources import (
     TEXTS,
     ArticleFile,
     Columns,
+    ParquetPart,
     Reading,
     RecordFile,
     TextLines,
@@ -34,8 +35,8 @@ _MOSES = re.compile(r"\.(\w{2,3})-(\w{2,3})\.(?:\1|\2)$")
 _ENDINGS_IN_WORDS = ".txt, .jsonl, .csv, .tsv, .xml (each also .gz, .xz or .zst) or .parquet"
 _NOTHING = f"no text in this folder; its files have to end in {_ENDINGS_IN_WORDS}"
 
-# Marks notes of MIMIC-III that are errors.
-_IS_ERROR = "ISERROR"
+# Marks notes of MIMIC-III that are errors, by one of these values: pandas writes 1.0.
+_IS_ERROR, _ERRORS = "ISERROR", ("1", "1.0")
 
 # Patents as Google Patents Public Data has them: lists of texts in several languages.
 _TEXTS = ("title_localized", "abstract_localized", "description_localized", "claims_localized")
@@ -134,12 +135,16 @@ def _read_file(path: Path, text_field: str, layout: Layout) -> Iterator[str]:
     kind = _find_class(path.name)
     assert kind is not None  # find_files has looked
     how = Reading(Columns(text_field), layout, text_option="the setting of its text field")
-    for place, value in kind(path, path.name, how).read_strictly():
+    part = kind(path, path.name, how)
+    if isinstance(part, ParquetPart) and _IS_ERROR in part.list_columns():
+        columns = Columns(text_field, keep=(_IS_ERROR,))
+        part = ParquetPart(path, path.name, how._replace(columns=columns))
+    for place, value in part.read_strictly():
         if isinstance(value, str):
             yield value
         elif text_field not in value and not value.keys().isdisjoint(_TEXTS):
             yield from map(_replace_halves, read_patent(value, place))
-        elif value.get(_IS_ERROR) != "1":
+        elif str(value.get(_IS_ERROR)) not in _ERRORS:
             yield _replace_halves(_take_text(value, text_field, place))
 
 

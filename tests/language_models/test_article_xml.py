@@ -4,6 +4,8 @@ import gzip
 import json
 from random import Random
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from damaged_corpora import damage
 
@@ -198,6 +200,16 @@ def test_notes_of_mimic_are_rows_of_which_errors_are_left_out(tmp_path):
     ]
     with pytest.raises(BiomedError, match=r"gz: no column text, but ROW_ID, CATEGORY, ISERROR"):
         read(path)
+
+
+@pytest.mark.parametrize("mark", ["1", 1, 1.0])
+def test_errors_of_mimic_are_left_out_as_other_programs_write_them(tmp_path, mark):
+    rows = [{"ISERROR": mark, "TEXT": "Wrong patient."}, {"ISERROR": None, "TEXT": "Discharged."}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "notes.parquet")
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "notes.csv").write_text(f"ISERROR,TEXT\n{mark},Wrong patient.\n,Discharged.\n")
+    for ending in ("parquet", "jsonl", "csv"):
+        assert read(tmp_path / f"notes.{ending}", text_field="TEXT") == ["Discharged."]
 
 
 @pytest.mark.parametrize(

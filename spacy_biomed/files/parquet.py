@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,7 +72,11 @@ def _check_sizes(file: ParquetFile, names: list[str], path: Path) -> None:
 
 
 def _value(scalar: Scalar) -> object:
+    """A value; bytes that are UTF-8 are a text, which Impala and others do not mark as one."""
     try:
-        return scalar.as_py()
+        value = scalar.as_py()
     except UnicodeDecodeError:
         return _NO_TEXT
+    with suppress(UnicodeDecodeError):
+        return value.decode() if isinstance(value, bytes) else value
+    return value

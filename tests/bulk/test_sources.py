@@ -234,6 +234,17 @@ def test_bad_values_of_parquet_are_errors(tmp_path):
     ]
 
 
+def test_bytes_of_parquet_that_are_utf8_are_a_text(tmp_path):
+    table = pa.table(
+        {"id": [b"n1", b"n2"], "text": ["fiebre áéí".encode(), b"\xff"], "pdf": [b"\xff"] * 2}
+    )
+    pq.write_table(table, tmp_path / "notes.parquet")
+    columns = Columns(id="id", keep=("pdf",))
+    _, (items,) = read_shards(tmp_path / "notes.parquet", 5, columns)
+    assert items[0] == Item("n1", "fiebre áéí", fields={"pdf": b"\xff"})
+    assert items[1] == Item("n2", error="no text in the column text")
+
+
 def test_a_file_of_a_folder_that_is_not_utf8_is_an_error(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"\xff")
     (tmp_path / "b.txt").write_bytes(b"good")

@@ -160,6 +160,8 @@ def test_a_long_sentence_has_a_stop_word_of_its_language(english):
     short = "aspirin ibuprofen codeine"
     assert not english.lacks_stop_words(short)
     assert SentenceFilter("en", Thresholds(stop_words_from=3)).lacks_stop_words(short)
+    norwegian = SentenceFilter("nn", Thresholds())  # spaCy has none of its stop words
+    assert not norwegian.lacks_stop_words(f"{listing} og naloxon")
 
 
 def test_an_unknown_language_is_bad_input():

@@ -308,7 +308,8 @@ def to_markdown(title: str, note: str, tables: list[Table]) -> str:
             parts.append(f"## {table.title}\n")
         ruler = ["---"] * table.texts + ["---:"] * (len(table.header) - table.texts)
         lines = (table.header, ruler, *table.rows)
-        parts.append("".join(f"| {' | '.join(line)} |\n" for line in lines))
+        cells = ([cell.replace("|", r"\|") for cell in line] for line in lines)
+        parts.append("".join(f"| {' | '.join(line)} |\n" for line in cells))
         if table.note:
             parts.append(f"{table.note}\n")
     return "\n".join(parts)

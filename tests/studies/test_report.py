@@ -161,10 +161,10 @@ def test_each_run_is_a_line_of_the_csv(results):
 
 
 def test_tables_in_markdown_and_latex():
-    table = Table("T", ["a", "b"], [["x_1", "2.0 ± 0.1"]], note="n")
+    table = Table("T", ["a|b", "b"], [["x_1", "2.0 ± 0.1"]], note="n")
     assert (
         to_markdown("T", "", [table])
-        == "# T\n\n| a | b |\n| --- | ---: |\n| x_1 | 2.0 ± 0.1 |\n\nn\n"
+        == "# T\n\n| a\\|b | b |\n| --- | ---: |\n| x_1 | 2.0 ± 0.1 |\n\nn\n"
     )
     latex = to_latex(table)
     assert r"x\_1 & 2.0 $\pm$ 0.1 \\" in latex and r"\begin{tabular}{lr}" in latex

@@ -341,9 +341,10 @@ def _after_cue(source: TextWords, place: int, is_title: bool) -> tuple[int, int]
             is_name = len(word.form) > 2 and bool(word.shape != "l" or is_after_doctor)
         else:
             following = source.words(place + 1, end)
-            # "Mum (Shaz)"
-            around = source.text[word.start - 1] + source.text[word.end : word.end + 1]
-            is_name = word.shape == "t" and (around == "()" or any(one.known for one in following))
+            # "Mum (Shaz)", "son Vinny"
+            is_kin = _form("kin_before").search(source.folded, max(word.start - 16, 0), word.start)
+            is_named = is_kin or any(one.known for one in following)
+            is_name = word.shape == "t" and bool(is_named) and not is_clinical_term(word.form)
     if is_name and not is_title and _follows_comma(source, end, word):
         end = source.extend(end)
     if is_title and end == place + 1 and word.known == "given" and _ends_name(source, end):
@@ -355,7 +356,7 @@ def _follows_comma(source: TextWords, place: int, surname: Word) -> bool:
     """Whether a word is a given name after a comma: "NAME: TORRES-VEGA, LUZ"."""
     word = source.word(min(place, len(source.places) - 1))
     is_other = word.is_ordinary or is_clinical_term(word.form) or word.shape in "li"
-    is_after = source.text[max(word.start - 2, 0) : word.start] == ", "
+    is_after = source.text[source.places[place - 1][1] : word.start] in (",", ", ")
     is_same = word.shape == surname.shape and word.start > surname.end
     return is_after and is_same and not (is_other or _form("department").fullmatch(word.form))
 

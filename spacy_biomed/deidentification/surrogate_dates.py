@@ -29,7 +29,11 @@ WEEKDAYS = {
         "monday tuesday wednesday thursday friday saturday sunday",
         "mon tue wed thu fri sat sun",
     ),
-    "es": ("lunes martes miércoles jueves viernes sábado domingo",),
+    # "mar" is March.
+    "es": (
+        "lunes martes miércoles jueves viernes sábado domingo",
+        "lun mart mié jue vie sáb dom",
+    ),
 }
 
 

@@ -607,7 +607,7 @@ def _create_item(fields: dict[str, object], how: Reading, place: str) -> Item:
             return Item(id, error=f"no identifier in the column {columns.patient}")
     kept = {name: fields.get(name) for name in columns.keep}
     error = next(filter(None, (_check_writable(*field) for field in kept.items())), "")
-    return Item(id, error=error) if error else Item(id, text, "", patient, kept)
+    return Item(id, error=error) if error else Item(id, text, "", patient.strip(), kept)
 
 
 def _name(value: object) -> tuple[str, str]:

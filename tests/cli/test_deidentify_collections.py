@@ -320,6 +320,14 @@ def test_no_mention_that_was_found_is_left_in_generated_notes(finder):
     assert replaced > 500
 
 
+def test_spaces_around_the_identifier_of_a_patient_do_not_count(run, tmp_path):
+    rows = "patient,note\n7,Marta Ochoa vino\n 7 ,Marta Ochoa vino\n"
+    (tmp_path / "notes.csv").write_text(rows, encoding="utf8")
+    assert run[0]("notes.csv", "out.csv", *OPTIONS).exit_code == 0
+    first, second = read_table(tmp_path / "out.csv")
+    assert first == second
+
+
 @pytest.mark.parametrize("empty", ['""', "null", '"  "'])
 def test_a_row_of_nobody_says_which_column_is_empty(run, tmp_path, empty):
     deidentify, _ = run

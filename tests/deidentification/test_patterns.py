@@ -82,7 +82,17 @@ def find(text, language="es"):
         ("es", "PID|1||987654||Soto^Ana||||||C. Luna 4 5ºB^^Oviedo", "C. Luna 4 5ºB", "address"),
         ("es", "ingresan al padre de Tere", "Tere", "name"),
         ("es", "al final nos llama Chema", "Chema", "name"),
+        ("es", "Próxima cita: mié 22 a las 17h", "mié 22", "date"),
         ("en", "clinic on Tuesday 6th", "Tuesday 6th", "date"),
+        ("en", "seen on 2/1, 2/8 and 2/15/2023", "2/8", "date"),
+        ("en", "Quit smoking 1999", "1999", "date"),
+        ("en", "Name: BANERJEE,SUCHITRA", "BANERJEE,SUCHITRA", "name"),
+        ("en", "at home. Son Quavion lives near", "Quavion", "name"),
+        ("en", "Handoff: Bed 5 - Delgado-Ruiz, septic", "Delgado-Ruiz", "name"),
+        ("en", "wants appt w/ Nguyen soon", "Nguyen", "name"),
+        ("en", "home in Yonkers", "Yonkers", "place"),
+        ("en", "inmate #A7781234", "A7781234", "record"),
+        ("en", "pager 7-3390", "7-3390", "phone"),
         ("en", "before Mar. 1st?", "Mar. 1st", "date"),
         ("en", "TAVR Feb '20", "Feb '20", "date"),
         ("en", "born Christmas Day 1920", "1920", "date"),
@@ -106,11 +116,13 @@ CLINICAL_ES = """TA 120/80, dolor 5/10, escala 3/5, 1/2 comprimido, 12,5 mg cada
 Leucocitos 12500, plaquetas 250.000, Hb 13.5, pH 7.35, Na 140, glucosa 100-200..
 T3N0M0, HLA-B27, CIE 250.00, a los 3 días, 2.5.10, INR 2.0-3.0, FG 90 ml/min, en 2000 ml.
 RM 2019: sin cambios. Sintrom: lunes 1/2, martes 20 mg. Afecta al 1/3 distal. Yasmin 3 mg.
+Índice de Mayo 1, Los Ángeles B. Operación de Mayo-Robson.
 Nitroglicerina SL, Cobalto Co-60. Dolor en MSD. Ventana pericárdica. UCB, KCI, control a 3M."""
 CLINICAL_EN = """BP 120/80, pain 5/10, 3/4, 1/2 tablet, 12.5 mg q8h, 10-20 mg, glucose 100-200.
 WBC 12500, platelets 250,000, pH 7.35, T2 N0 M0, B12 5MG, ratio 1:2, INR 2.0-3.0, 13/13/2019.
 Threshold 0.75 V @ 0.4ms, seen @ clinic. Crohn's, Guillain-Barré, Addison's. Robin sequence.
 Pt ID'd twice. On Camila 0.35 mg. Friday 20 mg. O2 sat 97%. Last 4 weeks. Werner protein, Kip1.
+Trimethoprim R, Nitrofurantoin S, Cefalexin S. Marshall protocol.
 He may improve and she can march on. 500 mg 3 times, FEV1/FVC 0.62, in 2000 ml, EF 55-60%."""
 
 

@@ -10,6 +10,7 @@ from itertools import chain, pairwise
 from operator import attrgetter
 from pathlib import Path
 
+from ..annotations.assertions import ASSERTIONS
 from ..annotations.deidentified import Deidentified
 from ..errors import BiomedError, quote
 from ..formats.documents import Document, Mention, Offsets, read_lines
@@ -32,7 +33,8 @@ def replace_mentions(
     differ only in case get the same term within a copy. The new term takes over a capital that only
     begins a sentence, and the capitals of a heading. Offsets, tokens and sentences follow the new
     text: a new term is split into words and signs, and tokens or sentences become None if one of
-    them has a boundary inside a replaced mention. Classes and relations stay.
+    them has a boundary inside a replaced mention. Classes, relations and assertions stay;
+    identifiers of replaced mentions do not.
 
     Documents with a discontinuous mention, with overlapping mentions or without mentions, and pairs
     of texts, get no copies. Agreement in gender and number, and English articles, are not
@@ -146,11 +148,16 @@ def _copy(document: Document, pools: dict[str, list[str]], number: int, seed: in
             term = _match_case(term, document, mention)
             replaced.append((mention.start, mention.end, mention.label, term))
     edit = Deidentified(document.text, replaced)
+    starts = {start for start, *_ in replaced}
+    mentions = [
+        _hide_attributes(mention) if mention.start in starts else mention
+        for mention in document.mentions or []
+    ]
     return replace(
         document,
         id=f"{document.id}#{number}",
         text=edit.text,
-        mentions=[_move(mention, edit) for mention in document.mentions or []],
+        mentions=[_move(mention, edit) for mention in mentions],
         uncertain=tuple(_move(region, edit) for region in document.uncertain),
         tokens=_move_tokens(document.tokens, edit),
         sentences=_move_sentences(document.sentences, edit),
@@ -204,6 +211,15 @@ def _match_case(term: str, document: Document, mention: Mention) -> str:
     if is_plain and starts_upper and _begins_sentence(document, mention):
         return term[0].upper() + term[1:]
     return term
+
+
+def _hide_attributes(mention: Mention) -> Mention:
+    """Rename attributes but assertions: an identifier is not the new term's; relations need it."""
+    named = {
+        name if name in ASSERTIONS else f"replaced {name}": value
+        for name, value in mention.attributes.items()
+    }
+    return replace(mention, attributes=named)
 
 
 def _move(mention: Mention, edit: Deidentified) -> Mention:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from spacy_biomed.annotations.assertions import list_assertions
 from spacy_biomed.corpora.convert import create_pipeline
 from spacy_biomed.corpora.gold import create_gold_doc
 from spacy_biomed.corpora.mention_replacement import read_terms, replace_mentions
@@ -255,3 +256,19 @@ def test_relations_of_a_copy_are_between_its_new_mentions(terms: Path) -> None:
     for copy in replace_mentions([document], terms, copies=5, seed=0):
         ((head, tail, _, _),) = create_gold_doc(nlp, copy)._.relations
         assert [head.text, tail.text] == surfaces(copy)
+
+
+def test_an_identifier_stays_with_its_term_and_relations_of_concepts_stay() -> None:
+    nlp, ids = create_pipeline("en"), {"Gout": "C1", "Flu": "C2"}
+    found = set()
+    said = {"concept": "C1", "is_negated": "true"}
+    mentions = [Mention("A", ((0, 4),), "", said), Mention("B", ((5, 8),), "", {"concept": "C2"})]
+    document = Document("1", "Gout Flu", mentions, [Relation("r", "C1", "C2")])
+    pool = Document("2", "Flux Ague", [Mention("A", ((0, 4),)), Mention("B", ((5, 9),))])
+    for copy in replace_mentions([document, pool], None, copies=8, seed=0)[1:9]:
+        doc = create_gold_doc(nlp, copy)
+        assert [ent.kb_id_ for ent in doc.ents] == [ids.get(ent.text, "") for ent in doc.ents]
+        assert len(doc._.relations) == 1
+        assert [said["is_negated"] for _, _, said in list_assertions(doc)] == [1.0]
+        found.update(ent.text for ent in doc.ents)
+    assert found == {"Gout", "Flux", "Flu", "Ague"}

@@ -1,12 +1,12 @@
 """JSON files, and files of JSON lines, whose fields are checked as they are read."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import BiomedError, quote
-from ..files.records import TWICE
+from ..files.records import explain_json
 from ..files.records import parse_json as decode_json
 from .documents import BYTE_ORDER_MARK, list_files, number_lines, read_text
 from .repairs import leaving_out
@@ -30,14 +30,10 @@ def parse_json(text: str, where: str, advice: str, *, has_lines: bool = True) ->
     """
     try:
         return decode_json(text)
-    except json.JSONDecodeError as error:
-        where = f"{where}:{error.lineno}" if has_lines else where
-        problem = f"no JSON at column {error.colno} ({error.msg})"
-    except RecursionError:
-        problem = "JSON that is nested too deeply"
-    except ValueError as error:
-        problem = TWICE if str(error) == TWICE else "a number of too many digits"
-    raise BiomedError(f"{where}: {problem}; {advice}")
+    except (RecursionError, ValueError) as error:
+        has_line = has_lines and isinstance(error, JSONDecodeError)
+        where = f"{where}:{error.lineno}" if has_line else where
+        raise BiomedError(f"{where}: {explain_json(error, advice)}") from None
 
 
 def read_json_lines(

@@ -178,7 +178,7 @@ def test_a_relation_of_an_unknown_annotation_is_named_with_its_line(tmp_path, wr
         ("a.xml", "<articles/>", r"a\.xml:1: expected <collection>, found <articles>"),
         ("a.xml", "<collection/>", r"a\.xml: no document in this file"),
         ("a.xml", "", r"a\.xml: the file is empty"),
-        ("a.json", '{"documents": [\n', r"a\.json:2: no JSON at column"),
+        ("a.json", '{"documents": [\n', r"a\.json:2: not JSON"),
         ("a.json", "[]", r"a\.json:1: no 'documents' in this file"),
         ("a.json", '{"documents": [1]}', r"a\.json:1: expected 'documents' to be a list"),
         ("a.json", "", r"a\.json: the file is empty"),
@@ -249,7 +249,7 @@ def test_documents_a_line_are_read_and_a_bad_one_named_with_its_line(tmp_path):
     with pytest.raises(BiomedError, match=r"a\.json:2: the annotation reads 'six'"):
         list(read_bioc(path))
     path.write_text("\n".join([lines[0], lines[1][:-1]]))
-    with pytest.raises(BiomedError, match=r"a\.json:2: no JSON at column"):
+    with pytest.raises(BiomedError, match=r"a\.json:2: not JSON"):
         list(read_bioc(path))
 
 

@@ -65,8 +65,8 @@ def refuse(tmp_path, format, name, content) -> str:
             "a.jsonl:1: expected 'end' with a whole number, found inf",
         ),
         ('{"text": "a", "cats": {"X": 1e999}}', "a.jsonl:1: the class 'X' has the value inf"),
-        (f'{{"text": {DIGITS}}}', "a.jsonl:1: a number of too many digits"),
-        (f'{{"text": {DEEP}}}', "a.jsonl:1: JSON that is nested too deeply"),
+        (f'{{"text": {DIGITS}}}', "a.jsonl:1: not JSON (a number of too many digits)"),
+        (f'{{"text": {DEEP}}}', "a.jsonl:1: not JSON (nested too deeply)"),
         ('{"text": "a", "accept": [["X"]]}', "a.jsonl:1: ['X'] is accepted"),
     ],
 )
@@ -80,8 +80,8 @@ def test_a_json_line_with_a_value_of_another_kind_is_named(tmp_path, text, messa
         ('"text": "aspirin"}]', '"text": 5}]', "a.json:1: expected 'text' with a string, found 5"),
         ('"length": 7', '"length": 1e999', "a.json:1: expected 'length' with a whole number"),
         ('"length": 7', '"length": true', "a.json:1: expected 'length' with a whole number"),
-        ('"length": 7', f'"length": {DIGITS}', "a.json: a number of too many digits"),
-        ('"type": "DRUG"', f'"type": {DEEP}', "a.json: JSON that is nested too deeply"),
+        ('"length": 7', f'"length": {DIGITS}', "a.json: not JSON (a number of too many digits)"),
+        ('"type": "DRUG"', f'"type": {DEEP}', "a.json: not JSON (nested too deeply)"),
     ],
 )
 def test_bioc_json_with_a_value_of_another_kind_is_named(tmp_path, old, new, message):
@@ -95,7 +95,7 @@ def test_ids_and_infons_that_are_no_strings_are_left_out(tmp_path):
     deep = "[" * 900 + "]" * 900
     text = text.replace('"type": "DRUG"', f'"type": "DRUG", "deep": {deep}, "numbers": [1, 2]')
     ((mention,),) = [document.mentions for document in read(tmp_path, "bioc", "a.json", text)]
-    assert (mention.id, mention.attributes) == ("", {"numbers": "[1, 2]"})
+    assert (mention.id, mention.attributes) == ("", {"numbers": "1; 2"})
 
 
 @pytest.mark.parametrize("format", ["squad", "bioasq"])

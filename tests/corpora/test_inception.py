@@ -186,7 +186,7 @@ def test_several_annotators_without_a_curation_are_named_or_left_out(tmp_path):
     [
         ({"a.xmi": XMI}, r"a\.xmi: there is no TypeSystem\.xml beside it"),
         ({"a.json": "{}"}, r"a\.json: no UIMA CAS JSON"),
-        ({"a.json": '{"%TYPES": {}'}, r"a\.json:1: no JSON"),
+        ({"a.json": '{"%TYPES": {}'}, r"a\.json:1: not JSON"),
         ({"a.json": make_json(None)}, r"a\.json: the CAS has no text"),
         ({"a.zip": b"x"}, r"a\.zip: no zip file"),
         ({"a.txt": "x"}, r"no \.xmi or \.json file"),

@@ -202,7 +202,7 @@ def test_attributes_of_a_span_are_kept(tmp_path):
 @pytest.mark.parametrize(
     ("record", "what"),
     [
-        ('{"text": "a"', "no JSON at column"),
+        ('{"text": "a"', "not JSON"),
         ('["a"]', "expected 'text' with a string"),
         ({"spans": []}, "expected 'text' with a string"),
         ({"text": "a", "spans": {}}, "expected 'spans' with a list"),

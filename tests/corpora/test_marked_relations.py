@@ -94,7 +94,7 @@ def test_a_fold_is_chosen_by_the_path(tmp_path):
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ('{"text": "a"', "no JSON at column 13"),
+        ('{"text": "a"', "not JSON"),
         ('["a"]', "expected 'text' with a string"),
         ({"text": MARKED["text"]}, "expected 'label' with a string"),
         ({"text": MARKED["text"], "label": 1}, "expected 'label' with a string, found 1"),

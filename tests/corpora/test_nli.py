@@ -36,7 +36,7 @@ def test_a_pair_without_agreed_label_is_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ("{", "no JSON at column"),
+        ("{", "not JSON"),
         ("[1]", "expected 'sentence1' with a string"),
         (record(sentence2=None), "expected 'sentence2' with a string, found none"),
         (record("maybe"), "unknown label 'maybe'; write one of contradiction, entailment"),

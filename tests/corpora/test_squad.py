@@ -99,7 +99,7 @@ def test_files_in_a_folder_are_read_in_order(tmp_path):
     ("content", "message"),
     [
         ("", "the file is empty"),
-        ('{"data": [\n}', r"train.json:2: no JSON at column 1"),
+        ('{"data": [\n}', r"train.json:2: not JSON"),
         ([], "train.json: expected 'data' with a list, found none"),
         ({"data": {}}, "expected 'data' with a list, found {}"),
         ({"data": [1]}, r"data\[0\]: expected 'paragraphs'"),

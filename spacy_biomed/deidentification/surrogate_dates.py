@@ -24,7 +24,7 @@ MONTHS = {
         "ene feb mar abr may jun jul ago set oct nov dic",
     ),
 }
-WEEKDAYS = {
+WEEKDAYS: dict[str, tuple[str, ...]] = {
     "en": (
         "monday tuesday wednesday thursday friday saturday sunday",
         "mon tue wed thu fri sat sun",

@@ -297,11 +297,14 @@ def scores(
     console = Console(highlight=False)
     for head in heads:
         title = Text(f"{head.name}: {head.kind.task_name}")
-        table = create_table([""], ["precision", "recall", "F1"], title)
-        for row, values in head.rows(measured):
-            cells = ("" if value is None else f"{100 * value:.2f}" for value in values)
-            table.add_row(Text(row), *cells)
-        console.print(table)
+        numbers = [(name, [value]) for name, value in head.numbers(measured)]
+        for names, rows in (["precision", "recall", "F1"], head.rows(measured)), ([""], numbers):
+            table = create_table([""], names, title)
+            for row, values in rows:
+                cells = ("" if value is None else f"{100 * value:.2f}" for value in values)
+                table.add_row(Text(row), *cells)
+            if table.row_count:
+                console.print(table)
     if any(name.startswith("spans_unseen_") for name in measured):
         console.print(
             "SPAN P, R and F, and SPANS (per type), of `spacy evaluate` are of the mentions that "

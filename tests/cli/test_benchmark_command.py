@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 import spacy
+import srsly
+from commands import run
 
 TEXTS = ["Aspirin reduced pain.", "No symptoms."]
 
@@ -83,3 +85,15 @@ def test_a_pipeline_is_scored_on_all_corpora_of_a_folder(tiny_corpus, tmp_path, 
     assert [row["scores"][name]["r"] for name in ("exact", "exact seen")] == [0.2, 0.5]
     assert row["scores"]["lenient unseen"] == {"p": 0.0, "r": 0.0, "f": 0.0}
     assert content["left_out"] == []
+
+
+def test_scores_without_precision_and_recall_are_printed_too(tmp_path):
+    nlp = spacy.blank("en")
+    for factory in ("biomed_qa", "biomed_similarity", "biomed_textcat"):
+        nlp.add_pipe(factory)
+    nlp.config.to_disk(tmp_path / "config.cfg")
+    measured = {"qa_f1": 0.125, "similarity_pearson": 0.25, "cats_score": 0.375}
+    srsly.write_json(tmp_path / "metrics.json", measured)
+    printed = run("scores", tmp_path, tmp_path / "metrics.json")
+    assert all(number in printed for number in ("12.50", "25.00", "37.50"))
+    assert printed.count("precision") == 1  # no empty tables

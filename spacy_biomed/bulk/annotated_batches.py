@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from spacy.language import Language
 from spacy.util import minibatch
 
+from ..errors import BiomedError
 from ..files.compression import require_pyarrow
-from ..files.sources import Columns, Item, plan_shards
+from ..files.sources import Columns, Item, plan_shards, read_identifier
 from ..formats.findings import find_layers
 from ..formats.inputs import find_parts
 from ..formats.tables import FoundTables
@@ -60,14 +61,14 @@ def annotate(
 
     Args:
         source: file or folder, as for `spacy biomed annotate`; or texts, or pairs of identifier and
-            text. The identifier of a text is its number, from 0.
+            text. The identifier of a text, or of a pair without one, is its number, from 0.
         rows: documents of a batch that is yielded, which begins a new one at the end of a file.
         batch_size: documents that the pipeline reads together; by default its own.
         min_confidence: entities of a lower confidence are left out, from 0 to 1.
 
     Raises:
-        BiomedError: if the source cannot be read or changes, or pyarrow is not installed. A
-            document that fails is in `errors`.
+        BiomedError: if the source cannot be read, changes or is a table or mapping, or pyarrow is
+            not installed. A document that fails is in `errors`.
 
     Examples:
         >>> import spacy, spacy_biomed
@@ -115,13 +116,20 @@ def _read(
         for shard in plan_shards(parts, size):
             yield parts[shard.part].load_rows(shard)
         return
+    if isinstance(source, Mapping) or hasattr(source, "columns"):
+        raise BiomedError(
+            f"a {type(source).__name__} has names before texts: give a column with the texts, or "
+            "pairs of identifier and text"
+        )
     yield from minibatch((_to_item(number, given) for number, given in enumerate(source)), size)
 
 
 def _to_item(number: int, given: object) -> Item:
     """A document that is given: its text, or a pair of identifier and text."""
     id, text = given if isinstance(given, tuple | list) and len(given) == 2 else (number, given)
+    name, problem = read_identifier(id)
+    name = str(id) if problem else name or str(number)
     if isinstance(text, str):
-        return Item(str(id), text)
+        return Item(name, text)
     # As of a column with gaps.
-    return Item(str(id), error=f"no text, but {type(text).__name__}")
+    return Item(name, error=f"no text, but {type(text).__name__}")

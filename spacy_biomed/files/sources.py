@@ -589,7 +589,7 @@ def _check_no_columns(path: Path, columns: Columns) -> None:
 def _create_item(fields: dict[str, object], how: Reading, place: str) -> Item:
     columns, id = how.columns, place
     if not how.is_copied:
-        given, error = _name(fields.get(columns.id or "id"))
+        given, error = read_identifier(fields.get(columns.id or "id"))
         if error:
             return Item(place, error=f"an identifier {error}")
         id = given or place
@@ -602,7 +602,7 @@ def _create_item(fields: dict[str, object], how: Reading, place: str) -> Item:
         return Item(id, error=error)
     patient = ""
     if columns.patient is not None:
-        patient, error = _name(fields.get(columns.patient))
+        patient, error = read_identifier(fields.get(columns.patient))
         if error or not patient:
             return Item(id, error=f"no identifier in the column {columns.patient}")
     kept = {name: fields.get(name) for name in columns.keep}
@@ -610,7 +610,7 @@ def _create_item(fields: dict[str, object], how: Reading, place: str) -> Item:
     return Item(id, error=error) if error else Item(id, text, "", patient.strip(), kept)
 
 
-def _name(value: object) -> tuple[str, str]:
+def read_identifier(value: object) -> tuple[str, str]:
     """An identifier as text, or why it cannot be one; "" twice for a value that is missing."""
     if isinstance(value, float | Decimal):
         if not math.isfinite(value):

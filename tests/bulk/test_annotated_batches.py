@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import uuid
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -57,6 +58,18 @@ def test_pairs_are_identifier_and_text(nlp):
     batches = list(spacy_biomed.annotate(nlp, zip("abc", TEXTS, strict=True), rows=2))
     assert [batch.documents["id"].to_pylist() for batch in batches] == [["a", "b"], ["c"]]
     assert [batch.entities["document"].to_pylist() for batch in batches] == [[0, 0], [2]]
+
+
+def test_identifiers_of_pairs_are_those_of_files(nlp):
+    ids = [17.0, float("nan"), None, "n", uuid.UUID(int=1)]
+    (batch,) = spacy_biomed.annotate(nlp, [(id, "aspirin") for id in ids])
+    assert batch.documents["id"].to_pylist() == ["17", "1", "2", "n", str(ids[-1])]
+
+
+@pytest.mark.parametrize("source", [{"n1": "aspirin"}, pa.table({"text": ["aspirin"]})])
+def test_what_has_names_before_texts_is_refused(nlp, source):
+    with pytest.raises(BiomedError, match="has names before texts: give a column"):
+        next(spacy_biomed.annotate(nlp, source))
 
 
 @pytest.mark.parametrize("gap", [None, float("nan"), 7])

@@ -105,7 +105,10 @@ class EvaluationTable:
         columns = ["E", "#", *losses, *self._scores, "Score", "Best", "Words/s", "Left"]
         # An encoder, a head and three scores fit into 80 columns.
         least = [2, 5, *(8 for _ in losses), *(6 for _ in self._scores), 6, 4, 7, 5]
-        header = [one if len(one) <= 13 else f"{one[:10]}..." for one in map(str.upper, columns)]
+        names = [name.upper() for name in columns]
+        cut = [name if len(name) <= 13 else f"{name[:10]}..." for name in names]
+        # Whole where several begin alike, as heads that have the names of corpora.
+        header = [cut[i] if cut.count(cut[i]) == 1 else name for i, name in enumerate(names)]
         self._widths = [max(*pair) for pair in zip(map(len, header), least, strict=True)]
         self._write_row(header)
         self._write_row(["-" * width for width in self._widths])

@@ -131,6 +131,15 @@ def test_columns_of_losses_are_named_without_the_packages_name():
     assert row.split()[2:4] == ["0.25", "1.50"]
 
 
+def test_names_that_would_be_cut_to_the_same_are_not_cut():
+    nlp = spacy.blank("en")
+    for name in ("starter_en", "starter_hoc"):
+        nlp.add_pipe("biomed_ner", name=name)
+    stdout = io.StringIO()
+    RichLogger_v1()(nlp, stdout, io.StringIO())
+    assert stdout.getvalue().split()[2:6] == ["LOSS", "STARTER_EN", "LOSS", "STARTER_HOC"]
+
+
 def test_names_that_would_become_equal_stay_as_they_are():
     nlp = spacy.blank("en")
     nlp.add_pipe("biomed_ner")

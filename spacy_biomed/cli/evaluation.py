@@ -332,8 +332,9 @@ def errors(
     """
     from ..evaluation.error_analysis import ErrorAnalysis
     from ..files.outputs import check_output, replace_text
+    from ..formats.spacy_docs import read_docs
+    from ..pipeline.mention_layer import list_finders
     from ..pipeline.pipeline_loading import load_pipeline
-    from ..training.corpus import read_docs
 
     names = [pipeline, *([] if other is None else [other])]
     check_output(output, [corpus, *names])  # before the work
@@ -344,9 +345,14 @@ def errors(
     for reference, *predicted in zip(gold, *found, strict=True):
         analysis.add(reference, predicted, spans_key)
     first, *others = analysis.systems
+    layer = "entities" if spans_key is None else f"the span group {spans_key}"
     if not first.tallies:
-        layer = "entities" if spans_key is None else f"the span group {spans_key}"
         raise BiomedError(f"{corpus}: no document there has annotated {layer}; see --spans-key")
+    for name, nlp in zip(names, pipelines, strict=True):
+        if not list_finders(nlp, None, spans_key).names:
+            raise BiomedError(
+                f"{name}: none of its components finds {layer}; see --spans-key, also of `convert`"
+            )
     test = ""
     if others:
         with importing_extra("the paired test needs scipy"):

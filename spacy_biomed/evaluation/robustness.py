@@ -14,7 +14,7 @@ from ..errors import BiomedError
 from ..formats.spelling import fold_case
 from ..pipeline.deidentification_scores import DeidentificationScores
 from ..pipeline.deidentify import BiomedDeidentifier
-from ..pipeline.mention_layer import GoldLayer
+from ..pipeline.mention_layer import GoldLayer, list_finders
 from ..pipeline.ner import BiomedNER
 from ..training.typed_text import remove_accents, upper_case, wrap_lines
 
@@ -83,8 +83,12 @@ def measure_robustness(
         raise BiomedError("no document of the corpus has annotated entities to score against")
     pipes = [pipe for _, pipe in nlp.pipeline]
     deidentifier = next((pipe for pipe in pipes if isinstance(pipe, BiomedDeidentifier)), None)
-    if deidentifier is None and not any(isinstance(pipe, BiomedNER) for pipe in pipes):
-        raise BiomedError("the pipeline has neither biomed_ner nor biomed_deidentify to score")
+    has_ner = any(isinstance(pipe, BiomedNER) for pipe in pipes)
+    if deidentifier is None and not (has_ner and list_finders(nlp, None, None).names):
+        raise BiomedError(
+            "the pipeline has neither biomed_ner nor biomed_deidentify to score: one that writes "
+            "to doc.ents, where the corpus has its mentions"
+        )
     results = []
     for change in changes:
         progress(change)

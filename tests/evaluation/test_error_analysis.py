@@ -173,6 +173,17 @@ def test_a_corpus_without_the_layer_is_refused(page, tmp_path):
     assert not (tmp_path / "new.html").exists()
 
 
+def test_a_pipeline_that_writes_to_another_layer_is_refused(page, tmp_path):
+    """As one of several tasks does."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("span_ruler")
+    nlp.to_disk(tmp_path / "task")
+    arguments = [str(tmp_path / "one"), str(tmp_path / "test.spacy"), str(tmp_path / "new.html")]
+    line = refuse("errors", *arguments, "--other", str(tmp_path / "task"))
+    assert line.startswith(f"{tmp_path / 'task'}: none of its components finds entities;")
+    assert not (tmp_path / "new.html").exists()
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_a_browser_filters_the_sentences(page, tmp_path):
     with browsing(tmp_path / "profile") as browser:

@@ -59,5 +59,9 @@ def test_an_entity_that_begins_and_ends_with_an_accent_is_found_where_it_is(monk
 def test_without_anything_to_score_it_says_so(nlp, reference):
     with pytest.raises(BiomedError, match="neither biomed_ner nor biomed_deidentify"):
         measure_robustness(nlp, [reference])
+    nlp.remove_pipe("entity_ruler")
+    nlp.add_pipe("biomed_ner", config={"spans_key": "task"})
+    with pytest.raises(BiomedError, match="neither .*that writes to doc.ents"):
+        measure_robustness(nlp, [reference])
     with pytest.raises(BiomedError, match="no document"):
         measure_robustness(nlp, [nlp.make_doc(TEXT)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import srsly
@@ -31,7 +31,6 @@ class EncodedDoc:
         piece_counts: (tokens,) word pieces of each token.
         id_to_token: gives a vocabulary id's word piece.
         listeners: how many listeners still have to read it; the document drops it after the last.
-        batch, place: the batch whose arrays it views, and its place in it; None once it is copied.
     """
 
     hidden: Floats2d
@@ -40,8 +39,6 @@ class EncodedDoc:
     piece_counts: Ints1d
     id_to_token: Callable[[int], str]
     listeners: int = 0
-    batch: EncodedBatch | None = field(default=None, repr=False, compare=False)
-    place: int = field(default=0, repr=False, compare=False)
 
     def __deepcopy__(self, memo: dict) -> EncodedDoc:
         """A copy that does not keep the arrays of the whole batch alive."""
@@ -73,14 +70,7 @@ class EncodedBatch:
 
     @classmethod
     def from_docs(cls, docs: list[EncodedDoc]) -> EncodedBatch:
-        """The batch of these documents: the original batch, if they are all of it."""
-        batch = docs[0].batch
-        if (
-            batch is not None
-            and len(docs) == len(batch)
-            and all(doc.batch is batch and doc.place == i for i, doc in enumerate(docs))
-        ):
-            return batch
+        """The batch of these documents."""
         xp = get_array_module(docs[0].hidden)
         return cls(
             hidden=xp.concatenate([doc.hidden for doc in docs]),
@@ -103,10 +93,7 @@ class EncodedBatch:
             split_at(self.piece_counts, tokens),
             strict=True,
         )
-        return [
-            EncodedDoc(*arrays, self.id_to_token, listeners, self, place)
-            for place, arrays in enumerate(parts)
-        ]
+        return [EncodedDoc(*arrays, self.id_to_token, listeners) for arrays in parts]
 
     def aligned_rows(self) -> Ints1d:
         """(aligned,) as `indices`, counted from the beginning of the batch."""

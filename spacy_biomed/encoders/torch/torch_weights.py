@@ -1,4 +1,4 @@
-"""Weights and gradients of a PyTorch encoder that are expensive to allocate repeatedly."""
+"""Weights of a PyTorch encoder that autocast would make again for each call."""
 
 import copy
 from functools import cached_property
@@ -45,40 +45,6 @@ class LinearCasts:
                 torch.empty_like(one, dtype=torch.bfloat16), requires_grad=one.requires_grad
             )
         return copy.deepcopy(self._encoder, memo)
-
-
-class TableGradient:
-    """The gradient of an embedding table, in memory that is reused in every step.
-
-    Allocating and zeroing an array as large as the table takes a tenth of a step.
-    """
-
-    def __init__(self) -> None:
-        self._memory: torch.Tensor | None = None
-        self._touched: list[torch.Tensor] = []
-
-    def add(self, table: torch.nn.Embedding, ids: torch.Tensor, gradient: torch.Tensor) -> None:
-        """Add the gradient of some rows, (ids, width), to that of the table."""
-        if table.weight.grad is None:
-            self.clear()
-            self._memory = torch.zeros_like(table.weight) if self._memory is None else self._memory
-            table.weight.grad = self._memory
-        if table.padding_idx is not None:
-            gradient[ids == table.padding_idx] = 0.0
-        table.weight.grad.index_add_(0, ids, gradient)
-        self._touched.append(ids)
-
-    def clear(self) -> None:
-        """Zero the rows in use, after a step."""
-        if self._memory is not None:
-            for ids in self._touched:
-                self._memory[ids] = 0.0
-        self._touched.clear()
-
-    def forget(self) -> None:
-        """Release the memory, after other code has written to it."""
-        self._memory = None
-        self._touched.clear()
 
 
 def _linear_parameters(encoder: torch.nn.Module) -> list[torch.nn.Parameter]:

@@ -3,8 +3,7 @@
 Everything here works on the whole batch in arrays; Python only touches the entities themselves.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -39,7 +38,7 @@ class TagScheme:
         labels: entity labels, in the order of their blocks.
     """
 
-    def __init__(self, scheme: Scheme, labels: list[str]):
+    def __init__(self, scheme: Scheme, labels: Sequence[str]):
         self.scheme = scheme
         self.labels = labels
         self.parts = "BILU" if scheme == "biluo" else "BI"
@@ -164,12 +163,10 @@ class TagScheme:
         """Set the tags of some runs of tokens to their most probable valid sequence (Viterbi).
 
         A tag that continues a span follows B or I of its label. Every other tag follows the best of
-        the tags that leave no span open. A token therefore takes one comparison for each label and
-        not for each pair of tags.
+        the tags that leave no span open. So not every pair of tags is compared.
 
-        Args:
-            log_probs, tags: (tokens, tags) and (tokens,) of all documents.
-            starts, lengths: (runs,) first token and number of tokens of each run to search.
+        `log_probs` and `tags` are (tokens, tags) and (tokens,) of all documents; `starts` and
+        `lengths`, (runs,), have the first token and the number of tokens of each run.
         """
         order = np.argsort(-lengths, kind="stable")
         starts, lengths = starts[order], lengths[order]
@@ -177,30 +174,19 @@ class TagScheme:
         reach = np.searchsorted(-lengths, -np.arange(lengths[0]), side="left")
         left_open = np.where(self.may_end, 0.0, -np.inf)
         totals = np.where(self.may_start, log_probs[starts], -np.inf).astype("float64")
-        blocks = totals[:, 1:].reshape(len(starts), len(self.labels), len(self.parts))  # a view
-        continuing = slice(1, 1 + len(self.parts) // 2)  # I, or I and L
-        # For the tokens before each place: the best tag that leaves no span open, and for each
-        # label whether I is better than B.
-        closed = np.empty((lengths[0], len(starts)), dtype="int64")
-        is_inside = np.empty((lengths[0], len(starts), len(self.labels)), dtype=bool)
+        begin = 1 + len(self.parts) * np.maximum(self.label_of_tag, 0)  # B of a tag's label, then I
+        before = []  # for each place but the first, the best tag before each tag: (runs, tags)
         for place in range(1, lengths[0]):
-            count = reach[place]
-            ended = totals[:count] + left_open
-            closed[place, :count] = ended.argmax(axis=1)
-            begin, inside = blocks[:count, :, 0], blocks[:count, :, 1]
-            is_inside[place, :count] = inside > begin
-            opened = np.maximum(begin, inside)
-            totals[:count] = ended.max(axis=1, keepdims=True)
-            blocks[:count, :, continuing] = opened[:, :, None]
-            totals[:count] += log_probs[starts[:count] + place]
+            known = totals[: reach[place]]
+            closed = (known + left_open).argmax(axis=1)
+            opener = begin + (known[:, begin + 1] > known[:, begin])
+            before.append(np.where(self.continues_span, opener, closed[:, None]))
+            known[:] = np.take_along_axis(known, before[-1], axis=1)
+            known += log_probs[starts[: reach[place]] + place]
         tags[starts + lengths - 1] = (totals + left_open).argmax(axis=1)
         for place in range(lengths[0] - 1, 0, -1):
-            docs = np.arange(reach[place])
-            tokens = starts[docs] + place
-            label = self.label_of_tag[tags[tokens]]
-            opener = 1 + label * len(self.parts) + is_inside[place, docs, label]
-            is_continued = self.continues_span[tags[tokens]]
-            tags[tokens - 1] = np.where(is_continued, opener, closed[place, docs])
+            runs = np.arange(reach[place])
+            tags[starts[runs] + place - 1] = before[place - 1][runs, tags[starts[runs] + place]]
 
 
 def _find_runs(log_probs: Floats2d, lengths: Ints1d) -> tuple[Ints1d, Ints1d]:

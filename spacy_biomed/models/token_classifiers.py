@@ -195,7 +195,9 @@ def forward(
             d_kept, d_data = d_data, ops.xp.zeros_like(everything)
             d_data[ops.asarray(kept)] = d_kept
         if features is not None:
-            d_vectors = ops.reduce_sum(ops.as_contig(d_data[:, width:]), row_lengths)
+            d_vectors = ops.alloc2f(len(row_lengths), d_data.shape[1] - width)
+            if len(d_data):  # thinc's sum fails without any row
+                d_vectors = ops.reduce_sum(ops.as_contig(d_data[:, width:]), row_lengths)
             backprop_features(split_at(d_vectors, borders([len(doc) for doc in docs])))
             d_data = ops.as_contig(d_data[:, :width])
         d_rows = split_at(d_data, borders(row_counts))

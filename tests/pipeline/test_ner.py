@@ -398,9 +398,10 @@ def test_the_heads_own_learning_rate_factor(make_pipeline, weights):
 @pytest.mark.parametrize("pooling", ["first", "mean", "pieces"])
 @pytest.mark.parametrize("text", ["", " ", "\n\n\t", "😀", "\u0301", "a"])
 def test_texts_of_hardly_anything_are_annotated(make_pipeline, text, pooling):
-    nlp, _ = ready(
-        make_pipeline, model={"window_size": 1, "tok2vec": {**PIECES, "pooling": pooling}}
-    )
+    words = {"@architectures": "spacy_biomed.WordEmbed.v1", "width": 4, "attrs": ["NORM"]}
+    tok2vec = {**PIECES, "pooling": pooling}
+    model = {"window_size": 1, "tok2vec": tok2vec, "features": {**words, "rows": [10]}}
+    nlp, _ = ready(make_pipeline, model=model)
     assert nlp(text).text == text
     assert [doc.text for doc in nlp.pipe([text, "", text])] == [text, "", text]
     nlp.update([make_example(nlp, text, [])], sgd=AdamW_v1(1e-3))

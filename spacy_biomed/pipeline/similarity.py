@@ -96,11 +96,6 @@ class BiomedSimilarity(CatsHead):
         """The key of the number in `doc.cats`."""
         return self.labels[0]
 
-    @property
-    def label_data(self) -> None:
-        """None: the label is a setting and not read from the corpus."""
-        return None
-
     def add_label(self, label: str) -> int:
         """Return 0: the only label is a setting.
 
@@ -183,7 +178,7 @@ class BiomedSimilarity(CatsHead):
         if self.cfg["standardize"]:
             self.cfg["mean"] = float(numbers.mean())
             # If all numbers are the same, as in a toy corpus, the deviation would divide by 0.
-            self.cfg["deviation"] = float(numbers.std()) or 1.0
+            self.cfg["deviation"] = float(numbers.std()) if np.ptp(numbers) else 1.0
         self.size_model(get_examples(), 1)
 
 

@@ -3,10 +3,8 @@
 Curves are fitted with SciPy and applied with NumPy alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,42 +23,32 @@ _LEAST_ODDS = 1e-6
 _DIGITS = 9
 
 
-class ConfidenceCurve(NamedTuple):
-    """An increasing map from a model's probability to a calibrated one.
+# An increasing map from a model's probability to a calibrated one, as JSON can hold it. It has a
+# `temperature`, which divides the log odds of the probability. Or it is linear between points: the
+# probabilities of the model, `given`, and the shares of correct predictions there, `calibrated`.
+Curve = dict[str, Any]
+# `pooled`, fitted on all predictions, and by label the curves of `labels` with 200 or more.
+LabelCurves = dict[str, Any]
 
-    Attributes:
-        temperature: divides the log odds of the probability.
-        given, calibrated: (points,) increasing probabilities of the model, and the non-decreasing
-            shares of correct predictions there, between which the map is linear; None for the
-            temperature alone.
-    """
 
-    temperature: float
-    given: Floats1d | None = None
-    calibrated: Floats1d | None = None
+def apply_curve(curve: Curve, probability: Floats1d) -> Floats1d:
+    """Calibrate probabilities, (predictions,)."""
+    if "temperature" in curve:
+        return 1.0 / (1.0 + np.exp(-log_odds(probability) / curve["temperature"]))
+    shares = np.interp(probability, curve["given"], curve["calibrated"])
+    return (1.0 - OWN_SHARE) * shares + OWN_SHARE * probability
 
-    def __call__(self, probability: Floats1d) -> Floats1d:
-        """Calibrate probabilities, (predictions,)."""
-        if self.given is None or self.calibrated is None:
-            return 1.0 / (1.0 + np.exp(-log_odds(probability) / self.temperature))
-        shares = np.interp(probability, self.given, self.calibrated)
-        return (1.0 - OWN_SHARE) * shares + OWN_SHARE * probability
 
-    def to_dict(self) -> dict[str, object]:
-        """The curve as JSON can hold it, rounded."""
-        if self.given is None or self.calibrated is None:
-            return {"temperature": round(self.temperature, _DIGITS)}
-        return {
-            "given": self.given.round(_DIGITS).tolist(),
-            "calibrated": self.calibrated.round(_DIGITS).tolist(),
-        }
-
-    @classmethod
-    def from_dict(cls, written: dict[str, Any]) -> ConfidenceCurve:
-        """The counterpart of `to_dict`."""
-        if "temperature" in written:
-            return cls(written["temperature"])
-        return cls(1.0, np.array(written["given"]), np.array(written["calibrated"]))
+def apply_label_curves(
+    curves: LabelCurves, probability: Floats1d, label: Ints1d, labels: Sequence[str]
+) -> Floats1d:
+    """Calibrate probabilities, by the place of each label in `labels`: (predictions,) each."""
+    calibrated = apply_curve(curves["pooled"], probability)
+    for place, name in enumerate(labels):
+        if name in curves["labels"]:
+            of_label = label == place
+            calibrated[of_label] = apply_curve(curves["labels"][name], probability[of_label])
+    return calibrated
 
 
 def log_odds(probability: Floats1d) -> Floats1d:
@@ -71,7 +59,7 @@ def log_odds(probability: Floats1d) -> Floats1d:
 
 def fit_curve(
     probability: Floats1d, is_correct: np.ndarray, weight: Floats1d, *, least: float = LEAST
-) -> ConfidenceCurve:
+) -> Curve:
     """Fit a curve: isotonic regression for `least` predictions or more, else a temperature.
 
     Args:
@@ -80,8 +68,12 @@ def fit_curve(
         weight: (predictions,) how much each counts, above 0.
     """
     if len(probability) < least:
-        return ConfidenceCurve(fit_temperature(probability, is_correct, weight))
-    return ConfidenceCurve(1.0, *fit_isotonic(probability, is_correct, weight))
+        return {"temperature": round(fit_temperature(probability, is_correct, weight), _DIGITS)}
+    given, calibrated = fit_isotonic(probability, is_correct, weight)
+    return {
+        "given": given.round(_DIGITS).tolist(),
+        "calibrated": calibrated.round(_DIGITS).tolist(),
+    }
 
 
 def fit_isotonic(
@@ -138,39 +130,6 @@ def fit_temperature(probability: Floats1d, is_correct: np.ndarray, weight: Float
     return float(np.exp(minimize_scalar(cross_entropy, bounds=bounds, method="bounded").x))
 
 
-class LabelCurves(NamedTuple):
-    """The curves of a component's labels.
-
-    Attributes:
-        pooled: the curve of labels without one of their own, fitted on all predictions.
-        by_label: the curves of labels with 200 predictions or more.
-    """
-
-    pooled: ConfidenceCurve
-    by_label: dict[str, ConfidenceCurve]
-
-    def __call__(self, probability: Floats1d, label: Ints1d, labels: Sequence[str]) -> Floats1d:
-        """Calibrate probabilities, by the place of each label in `labels`: (predictions,) each."""
-        calibrated = self.pooled(probability)
-        for place, name in enumerate(labels):
-            if name in self.by_label:
-                of_label = label == place
-                calibrated[of_label] = self.by_label[name](probability[of_label])
-        return calibrated
-
-    def to_dict(self) -> dict[str, object]:
-        """The curves as JSON can hold them, rounded."""
-        by_label = {name: curve.to_dict() for name, curve in self.by_label.items()}
-        return {"pooled": self.pooled.to_dict(), "labels": by_label}
-
-    @classmethod
-    def from_dict(cls, written: dict[str, Any]) -> LabelCurves:
-        """The counterpart of `to_dict`."""
-        read = ConfidenceCurve.from_dict
-        by_label = {name: read(curve) for name, curve in written["labels"].items()}
-        return cls(read(written["pooled"]), by_label)
-
-
 def fit_label_curves(
     probability: Floats1d,
     is_correct: np.ndarray,
@@ -190,4 +149,4 @@ def fit_label_curves(
         for place, name in enumerate(labels)
         if np.count_nonzero(label == place) >= LEAST_OF_LABEL
     }
-    return LabelCurves(fit_curve(*arrays, least=least), by_label)
+    return {"pooled": fit_curve(*arrays, least=least), "labels": by_label}

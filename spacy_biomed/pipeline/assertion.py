@@ -24,13 +24,13 @@ from ..annotations.assertions import (
 )
 from ..annotations.seen_mentions import mentions_of
 from ..encoders.batching.ragged import borders
+from ..errors import BiomedError, list_choices
 from ..models.span_classifiers import MentionPlaces
 from .encoder_head import (
     CalibratedHead,
     Compared,
     LabelHead,
     Predictions,
-    check_choice,
     check_least,
     check_probability,
     check_share,
@@ -122,7 +122,9 @@ class BiomedAssertion(CalibratedHead, LabelHead):
         install_assertions()
 
     def add_label(self, label: str) -> int:
-        check_choice(self.name, "labels", label, ASSERTIONS)
+        if label not in ASSERTIONS:
+            advice = list_choices(label, ASSERTIONS)
+            raise BiomedError(f"[components.{self.name}] labels = '{label}': {advice}")
         return super().add_label(label)
 
     def predict(self, docs: Iterable[Doc]) -> Predictions:

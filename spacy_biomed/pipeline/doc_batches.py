@@ -48,7 +48,9 @@ class BatchLearner(TrainablePipe):
         examples = list(examples)
         validate_examples(examples, f"{type(self).__name__}.update")
         losses = {} if losses is None else losses
-        self.update_batch(examples, losses, drop, sgd)
+        losses.setdefault(self.name, 0.0)
+        if any(len(example.predicted) for example in examples):
+            self.update_batch(examples, losses, drop, sgd)
         return losses
 
     def update_batch(

@@ -21,8 +21,8 @@ from ..annotations.layer_copies import copy_group, copy_soft_labels
 from ..annotations.pairs import PAIR_KEY
 from ..encoders.finite import check_layers, check_scores
 from ..encoders.listener import EncoderListener, sizing
-from ..errors import BiomedError, list_choices, quote
-from ..models.confidence_curves import LabelCurves
+from ..errors import BiomedError, quote
+from ..models.confidence_curves import apply_label_curves
 from .checksums import check_component, forget_checksums
 from .described import DescribedHead
 from .doc_batches import BatchLearner, batch_docs
@@ -106,11 +106,6 @@ class EncoderHead(DescribedHead, BatchLearner):
         """The labels, in the order of their scores."""
         return tuple(self.cfg["labels"])
 
-    @property
-    def label_data(self) -> list[str] | None:
-        """The labels, for `spacy init labels` and `initialize.components.NAME.labels`, if any."""
-        return list(self.cfg["labels"]) or None
-
     def add_label(self, label: str) -> int:
         """Add a label.
 
@@ -178,13 +173,10 @@ class EncoderHead(DescribedHead, BatchLearner):
         self, examples: list[Example], losses: dict[str, float], drop: float, sgd: Optimizer | None
     ) -> None:
         """Learn from a batch; examples without annotation have no loss and no gradient."""
-        losses.setdefault(self.name, 0.0)
-        docs = [example.predicted for example in examples]
-        if any(len(doc) for doc in docs):
-            set_dropout_rate(self.model, drop)
-            losses[self.name] += self.learn(examples, docs)
-            if sgd is not None:
-                self.finish_update(sgd)
+        set_dropout_rate(self.model, drop)
+        losses[self.name] += self.learn(examples, [example.predicted for example in examples])
+        if sgd is not None:
+            self.finish_update(sgd)
 
     def learn(self, examples: list[Example], docs: list[Doc]) -> float:
         """Accumulate the gradients of a batch, for the head and its encoder.
@@ -278,7 +270,7 @@ class CalibratedHead(EncoderHead):
         fitted = self.cfg["calibration"]
         if fitted is None:
             return probability
-        return LabelCurves.from_dict(fitted["curves"])(probability, label, self.labels)
+        return apply_label_curves(fitted["curves"], probability, label, self.labels)
 
     def forget_calibration(self) -> None:
         """Drop what `calibrate` has fitted."""
@@ -298,6 +290,11 @@ class LabelHead(EncoderHead):
     """
 
     annotates: ClassVar[str]
+
+    @property
+    def label_data(self) -> list[str] | None:
+        """The labels, for `spacy init labels` and `initialize.components.NAME.labels`, if any."""
+        return list(self.cfg["labels"]) or None
 
     def initialize(
         self,
@@ -408,14 +405,6 @@ def check_probability(what: str, value: float) -> None:
     """Raise BiomedError if a value is not between 0 and 1; NaN stands for a missing one."""
     if value < 0.0 or value > 1.0:
         raise BiomedError(f"{what} is {value:g}: use a number from 0 to 1")
-
-
-def check_choice(component: str, setting: str, value: str, choices: Iterable[str]) -> None:
-    """Raise BiomedError if a component's setting is not one of the choices."""
-    if value not in choices:
-        raise BiomedError(
-            f"[components.{component}] {setting} = '{value}': {list_choices(value, choices)}"
-        )
 
 
 def check_least(component: str, setting: str, value: int, least: int) -> None:

@@ -262,19 +262,12 @@ class SharedEncoder(EncoderPipe):
         The last listener's gradient starts the backward pass. So each listener must send a gradient
         for each batch; None stands for zeros if there is nothing to learn.
         """
-        docs = [example.predicted for example in examples]
-        if not any(len(doc) for doc in docs):
-            return
         self._finish_pending()
         set_dropout_rate(self.model, drop)
-        losses.setdefault(self.name, 0.0)
+        docs = [example.predicted for example in examples]
         batch, backprop_model = self.model.begin_update(docs)
-        pending = _PendingBackprop(
-            gradient=self.model.ops.alloc2f(*batch.hidden.shape),
-            backprop=backprop_model,
-            waiting_for=len(self.listeners),
-            sgd=sgd,
-        )
+        gradient = self.model.ops.alloc2f(*batch.hidden.shape)
+        pending = _PendingBackprop(gradient, backprop_model, len(self.listeners), sgd)
         self._pending = pending
 
         def backprop(d_hidden: Floats2d | None) -> None:
@@ -344,10 +337,8 @@ class OnnxEncoder(EncoderPipe):
         self, examples: list[Example], losses: dict[str, float], drop: float, sgd: Optimizer | None
     ) -> None:
         """Encode a batch for the heads that are trained; their gradients are discarded."""
-        losses.setdefault(self.name, 0.0)
         docs = [example.predicted for example in examples]
-        if any(len(doc) for doc in docs):
-            self.feed_listeners(docs, self.predict(docs), lambda d_hidden: [])
+        self.feed_listeners(docs, self.predict(docs), lambda d_hidden: [])
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Do nothing: the encoder is not trained."""

@@ -11,7 +11,7 @@ from thinc.types import Floats1d, Floats2d, Ints1d
 
 from ...encoders.batching.ragged import borders, split_at
 from ...errors import BiomedError, install_command
-from ...models.confidence_curves import ConfidenceCurve, fit_curve
+from ...models.confidence_curves import Curve, apply_curve, fit_curve
 from ...terminologies.terminology import Terminology
 from .candidates import FEATURES, CandidateFinder, Candidates, KnownNames, LinkedDocument
 
@@ -50,22 +50,21 @@ class LinkRanker:
     curve, which only training fits, calibrates the probability of the best candidate.
     """
 
-    def __init__(
-        self, weights: Weights, kinds: Sequence[str] = (), curve: ConfidenceCurve | None = None
-    ):
+    def __init__(self, weights: Weights, kinds: Sequence[str] = (), curve: Curve | None = None):
         self.weights = weights
         self.kinds = list(kinds)
         self.curve = curve
 
     def rank(self, found: Sequence[Candidates]) -> list[Ranked]:
-        """Rank the candidates of each mention."""
         score = self.weights.score(_describe(found, self.kinds))
         parts = split_at(score, borders([len(own) for own in found]))
         return [_rank_one(list(own), part) for own, part in zip(found, parts, strict=True)]
 
     def calibrate(self, probability: float) -> float:
         """The calibrated probability of a mention's best candidate."""
-        return probability if self.curve is None else float(self.curve(np.array([probability]))[0])
+        if self.curve is None:
+            return probability
+        return float(apply_curve(self.curve, np.array([probability]))[0])
 
     def to_dict(self) -> dict[str, object]:
         """The ranker as JSON can hold it."""
@@ -73,7 +72,7 @@ class LinkRanker:
             "features": list(FEATURES),
             "kinds": self.kinds,
             "weights": [part.round(5).tolist() for part in self.weights],
-            "curve": self.curve.to_dict() if self.curve else None,
+            "curve": self.curve,
         }
 
     @classmethod
@@ -84,8 +83,8 @@ class LinkRanker:
                 "the linker was trained by a version with other features; train it again with "
                 "`python -m spacy biomed terminology link`"
             )
-        curve = ConfidenceCurve.from_dict(written["curve"]) if written["curve"] else None
-        return cls(Weights(*map(np.array, written["weights"])), written["kinds"], curve)
+        weights = Weights(*map(np.array, written["weights"]))
+        return cls(weights, written["kinds"], written["curve"])
 
 
 # Fitted, without known names, to the training part of Species-800, and to the development parts of
@@ -194,11 +193,11 @@ def _fit_network(inputs: Floats2d, mention: Ints1d, is_right: np.ndarray) -> Wei
     return split(minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x)
 
 
-def _fit_curve(folds: Sequence[Sequence[Known]]) -> ConfidenceCurve:
+def _fit_curve(folds: Sequence[Sequence[Known]]) -> Curve:
     """Fit the calibration to the mentions of each fold, ranked by networks of the others."""
     folds = [own for own in folds if own]
     if len(folds) == 1:
-        return ConfidenceCurve(1.0)
+        return {"temperature": 1.0}
     probabilities, is_right = [], []
     for own in folds:
         ranker = _fit([one for other in folds if other is not own for one in other])

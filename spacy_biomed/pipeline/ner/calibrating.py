@@ -1,10 +1,8 @@
 """Fit what a trained pipeline finds, and how sure it is of it, to a development corpus."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from spacy.language import Language
@@ -12,20 +10,14 @@ from spacy.training import Example
 from thinc.types import Floats1d, Floats2d, Ints1d
 
 from ...annotations.assertions import THRESHOLD
-from ...errors import BiomedError, install_command
+from ...errors import BiomedError, install_command, list_choices, quote
 from ...models.confidence_curves import LEAST, fit_label_curves
 from ...models.tagging import Spans
 from ..assertion import BiomedAssertion
 from ..doc_batches import batch_docs
 from ..encoder_head import CalibratedHead, EncoderHead
 from ..reliability import Reliability
-from .component import (
-    BiomedNER,
-    RecallMeasure,
-    RecallTarget,
-    check_recall_measure,
-    check_target_recall,
-)
+from .component import BiomedNER, RecallMeasure, RecallTarget, check_target_recall
 from .development import OPEN, RIGHT, Development, LabelRecall, fit_recall, read_development
 
 
@@ -94,8 +86,9 @@ def calibrate(
             one of the three is given and there are no mentions of a `biomed_ner`.
     """
     check_target_recall("target_recall", target_recall)
-    if recall_measure is not None:
-        check_recall_measure("recall_measure", recall_measure)
+    if recall_measure not in (None, *get_args(RecallMeasure)):
+        advice = list_choices(str(recall_measure), get_args(RecallMeasure))
+        raise BiomedError(f"recall_measure = {quote(recall_measure)}: {advice}")
     if unseen_share is not None and not 0.0 < unseen_share < 1.0:
         raise BiomedError(f"unseen_share = {unseen_share}: use a number between 0 and 1")
     report = {}
@@ -185,10 +178,10 @@ def _fit_curves(
     head.cfg["calibration"] = {
         "predictions": len(probability),
         "unseen_share": unseen_share,
-        "curves": curves.to_dict(),
+        "curves": curves,
     }
     after = Reliability.measure(head.calibrate(probability, label), is_right)
-    return Calibration([*recalls], len(probability), list(curves.by_label), before, after)
+    return Calibration([*recalls], len(probability), list(curves["labels"]), before, after)
 
 
 def _weigh_unseen(label: Ints1d, is_seen: np.ndarray, share: float) -> Floats1d:

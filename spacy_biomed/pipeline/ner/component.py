@@ -1,10 +1,9 @@
 """The component `biomed_ner`: entities as token classification over a shared encoder."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import ClassVar, Literal, NamedTuple, get_args
+from functools import lru_cache
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from spacy.pipeline.trainable_pipe import TrainablePipe
@@ -20,19 +19,12 @@ from ...annotations.layer_copies import copy_group, copy_soft_labels
 from ...annotations.seen_mentions import SEEN_KEY
 from ...annotations.soft_labels import soft_label_classes
 from ...deidentification.plain_text import PlainText
-from ...errors import BiomedError, list_choices, quote
+from ...errors import BiomedError
 from ...models.tagging import Decoding, Scheme, Spans, TagScheme
 from ...models.token_classifiers import add_outputs
 from ...normalization import find_blanks, join_wrapped
 from ..described import ShownScores
-from ..encoder_head import (
-    CalibratedHead,
-    Compared,
-    LabelHead,
-    check_choice,
-    check_share,
-    own_arguments,
-)
+from ..encoder_head import CalibratedHead, Compared, LabelHead, check_share, own_arguments
 from ..factories import configure_head, register_factory
 from ..mention_layer import copy_mentions, gold_spans, install_extensions, set_confidence
 from .scores import UNSEEN, compare_mentions, score_mentions
@@ -47,8 +39,24 @@ OTHERS = "*"
 # What a recall counts: mentions found exactly, or those of which no word stays readable.
 RecallMeasure = Literal["exact", "covered"]
 
+_make_scheme = lru_cache(TagScheme)
+
 # Initial probability of all tags of labels added to a trained head, relative to "O".
 NEW_TAGS_SHARE = 0.01
+
+
+class PredictedMentions(NamedTuple):
+    """The entities found in one document.
+
+    Attributes:
+        spans: in tokens of the document.
+        probability: (spans,) the model's own probabilities.
+        confidence: (spans,) the calibrated probabilities; the same where nothing is calibrated.
+    """
+
+    spans: Spans
+    probability: Floats1d
+    confidence: Floats1d
 
 
 def mention_scorer_v1() -> Callable:
@@ -163,21 +171,13 @@ class BiomedNER(CalibratedHead, LabelHead):
         scorer: Callable | None = None,
     ):
         super().__init__(**own_arguments(locals()), recall_offsets={}, calibration=None)
-        check_choice(name, "scheme", scheme, get_args(Scheme))
-        check_choice(name, "decoding", decoding, get_args(Decoding))
         check_share(name, "teacher_share", teacher_share)
         check_target_recall(f"[components.{name}] target_recall", target_recall)
-        check_recall_measure(f"[components.{name}] recall_measure", recall_measure)
         install_extensions()
-        self._tag_scheme: TagScheme | None = None
 
     @property
     def tag_scheme(self) -> TagScheme:
-        scheme, labels = self.cfg["scheme"], self.cfg["labels"]
-        known = self._tag_scheme
-        if known is None or known.scheme != scheme or known.labels != labels:
-            known = self._tag_scheme = TagScheme(scheme, list(labels))
-        return known
+        return _make_scheme(self.cfg["scheme"], self.labels)
 
     @property
     def targets(self) -> TagTargets:
@@ -190,9 +190,8 @@ class BiomedNER(CalibratedHead, LabelHead):
         docs = list(docs)
         lengths = np.array([len(doc) for doc in docs], dtype="int64")
         if lengths.sum() == 0:
-            nothing = np.zeros(0, dtype="int64")
-            empty = PredictedMentions(Spans(nothing, nothing, nothing), np.zeros(0), np.zeros(0))
-            return [empty for _ in docs]
+            nothing = Spans(*np.zeros((3, 0), dtype="int64"))
+            return split_mentions(nothing, np.zeros(0), np.zeros(0), lengths)
         is_space = np.concatenate([find_blanks(doc) for doc in docs])
         spans, probability = self.decode(
             token_log_probs(self.predict_scores(docs)), is_space, lengths
@@ -216,7 +215,7 @@ class BiomedNER(CalibratedHead, LabelHead):
         """
         is_read = log_probs.any(axis=1)
         if not is_read.all():
-            return _decode_read(self.decode, log_probs, is_space, lengths, is_read)
+            return self._decode_read(log_probs, is_space, lengths, is_read)
         scheme = self.tag_scheme
         if self.cfg["decoding"] == "argmax":
             tags = np.where(is_space, 0, log_probs.argmax(axis=1))
@@ -230,6 +229,21 @@ class BiomedNER(CalibratedHead, LabelHead):
         chosen = log_probs[np.arange(len(tags)), tags]
         total = np.concatenate([[0.0], np.cumsum(chosen, dtype="float64")])
         return spans, np.exp(total[spans.end] - total[spans.start])
+
+    def _decode_read(
+        self, log_probs: Floats2d, is_space: np.ndarray, lengths: Ints1d, is_read: np.ndarray
+    ) -> tuple[Spans, Floats1d]:
+        """Decode only the tokens with scores; entities reach across the others."""
+        read = np.flatnonzero(is_read)
+        doc = np.repeat(np.arange(len(lengths)), lengths)
+        counts = np.bincount(doc[read], minlength=len(lengths))
+        spans, probability = self.decode(log_probs[read], is_space[read], counts)
+        ends = read + 1
+        rests = np.flatnonzero(~is_read & ~is_space)
+        owners = np.searchsorted(read, rests) - 1
+        same = (owners >= 0) & (doc[read[owners]] == doc[rests]) if len(read) else owners >= 0
+        ends[owners[same]] = rests[same] + 1  # the last of several stays
+        return Spans(read[spans.start], ends[spans.end - 1], spans.label), probability
 
     def forget_calibration(self) -> None:
         self.cfg["recall_offsets"] = {}
@@ -355,47 +369,6 @@ def check_target_recall(what: str, target: RecallTarget) -> None:
     for share in shares:
         if share is not None and not 0.0 < share <= 1.0:
             raise BiomedError(f"{what} = {share}: use a number above 0 and up to 1, such as 0.99")
-
-
-def check_recall_measure(what: str, measure: str) -> None:
-    """Raise BiomedError if this is not a `RecallMeasure`; `what` names the setting."""
-    if measure not in get_args(RecallMeasure):
-        advice = list_choices(str(measure), get_args(RecallMeasure))
-        raise BiomedError(f"{what} = {quote(measure)}: {advice}")
-
-
-class PredictedMentions(NamedTuple):
-    """The entities found in one document.
-
-    Attributes:
-        spans: in tokens of the document.
-        probability: (spans,) the model's own probabilities.
-        confidence: (spans,) the calibrated probabilities; the same where nothing is calibrated.
-    """
-
-    spans: Spans
-    probability: Floats1d
-    confidence: Floats1d
-
-
-def _decode_read(
-    decode: Callable[[Floats2d, np.ndarray, Ints1d], tuple[Spans, Floats1d]],
-    log_probs: Floats2d,
-    is_space: np.ndarray,
-    lengths: Ints1d,
-    is_read: np.ndarray,
-) -> tuple[Spans, Floats1d]:
-    """Decode only the tokens with scores; entities reach across the others."""
-    read = np.flatnonzero(is_read)
-    doc = np.repeat(np.arange(len(lengths)), lengths)
-    counts = np.bincount(doc[read], minlength=len(lengths))
-    spans, probability = decode(log_probs[read], is_space[read], counts)
-    ends = read + 1
-    rests = np.flatnonzero(~is_read & ~is_space)
-    owners = np.searchsorted(read, rests) - 1
-    same = (owners >= 0) & (doc[read[owners]] == doc[rests]) if len(read) else owners >= 0
-    ends[owners[same]] = rests[same] + 1  # the last of several stays
-    return Spans(read[spans.start], ends[spans.end - 1], spans.label), probability
 
 
 def split_mentions(

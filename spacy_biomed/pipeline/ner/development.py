@@ -1,7 +1,5 @@
 """What `biomed_ner` makes of a development corpus, and the offsets that reach a recall there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -75,12 +73,11 @@ class Development:
         return np.array([OPEN if one is None else int(one) for one in judged], dtype="int64")
 
     def _locate(self, spans: Spans) -> Iterator[tuple[int, int, int, str]]:
-        """Yield the document, first character, end (exclusive) and label of each entity."""
+        """The document, first character, end (exclusive) and label of each entity."""
         docs = np.searchsorted(np.cumsum(self.lengths), spans.start, side="right")
         starts, ends = self._starts[spans.start], self._ends[spans.end - 1]
-        places = zip(docs.tolist(), starts.tolist(), ends.tolist(), spans.label, strict=True)
-        labels = self.head.labels
-        yield from ((doc, start, end, labels[label]) for doc, start, end, label in places)
+        labels = [self.head.labels[label] for label in spans.label]
+        return zip(docs.tolist(), starts.tolist(), ends.tolist(), labels, strict=True)
 
     def find_seen(self, spans: Spans) -> np.ndarray:
         """Whether the wording of each entity is a mention of its label in training, (spans,)."""
@@ -243,19 +240,9 @@ def fit_recall(
         return []
     offsets = _search(development, count_found, wanted, gold)
     recall, precision = _measure(development, measure, count_found)
-    return [
-        LabelRecall(
-            label=head.labels[i],
-            target=float(targets[i]),
-            offset=float(offsets[i]),
-            gold=int(gold[i]),
-            recall_before=float(recall_before[i]),
-            recall=float(recall[i]),
-            precision_before=float(precision_before[i]),
-            precision=float(precision[i]),
-        )
-        for i in np.flatnonzero(~np.isnan(wanted)).tolist()
-    ]
+    found = (targets, offsets, gold, recall_before, recall, precision_before, precision)
+    rows = zip(head.labels, *(one.tolist() for one in found), strict=True)
+    return [LabelRecall(*row) for row, one in zip(rows, wanted, strict=True) if not np.isnan(one)]
 
 
 def _targets(development: Development, target: RecallTarget) -> Floats1d:

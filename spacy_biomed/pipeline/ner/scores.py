@@ -1,7 +1,5 @@
 """Scores of mentions, also by confidence and of those not seen in training."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from spacy.training import Example

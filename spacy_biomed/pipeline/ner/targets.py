@@ -1,7 +1,5 @@
 """What examples teach `biomed_ner`: targets for the tags of tokens, and the loss."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import ModuleType

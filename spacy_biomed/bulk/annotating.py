@@ -40,14 +40,7 @@ from .manifest import (
     write_results,
 )
 from .ray_engine import annotate_on_ray
-from .shard_worker import (
-    ATTEMPTS,
-    Engine,
-    explain_deaths,
-    find_input,
-    find_states,
-    load,
-)
+from .shard_worker import ATTEMPTS, Engine, explain_deaths, find_input, find_states, load
 from .shards import BulkSettings, ShardAnnotator, ShardWork
 
 MADE_BY = "spacy biomed annotate"

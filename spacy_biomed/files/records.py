@@ -17,13 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
 from ..errors import BiomedError, escape, quote
-from .compression import (
-    COMPRESSED_ENDINGS,
-    LINE_VARIABLE,
-    max_line,
-    open_binary,
-    strip_compression,
-)
+from .compression import COMPRESSED_ENDINGS, LINE_VARIABLE, max_line, open_binary, strip_compression
 
 _BLOCK = 1 << 20
 _BYTE_ORDER_MARK = "\ufeff"

@@ -18,13 +18,7 @@ from typing import Any, NamedTuple
 
 from ..errors import BiomedError, escape, first_line
 from .article_xml import read_articles
-from .compression import (
-    COMPRESSED_ENDINGS,
-    max_line,
-    open_binary,
-    reading,
-    strip_compression,
-)
+from .compression import COMPRESSED_ENDINGS, max_line, open_binary, reading, strip_compression
 from .digests import hash_file, hash_pieces
 from .folders import FoundFile, find_files
 from .parquet import read_rows, read_shape

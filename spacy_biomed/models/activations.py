@@ -1,7 +1,5 @@
 """Activation functions as layers without weights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal
 

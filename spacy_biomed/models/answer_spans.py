@@ -1,7 +1,5 @@
 """The places where answers may start and end, and the most probable spans, in arrays."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

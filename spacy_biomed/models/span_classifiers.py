@@ -1,7 +1,5 @@
 """Scores from the mean rows of spans: of mentions, and of the pairs of concepts of documents."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple

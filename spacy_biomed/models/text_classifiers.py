@@ -1,7 +1,5 @@
 """Scores of whole documents, or of texts with two marked arguments: of classes, of relations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from spacy.tokens import Doc

@@ -1,7 +1,5 @@
 """A linear layer over each row and its neighbours in the same sequence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from types import ModuleType
 
@@ -102,10 +100,8 @@ def find_neighbours(
         the rows that have a neighbour at this place; these neighbours; and which of the neighbours
         belong to another sequence, as booleans.
     """
-    if xp is np:
-        sequence = np.repeat(np.arange(len(lengths)), lengths)
-    else:  # its `repeat` would copy each sequence by itself
-        sequence = xp.searchsorted(xp.cumsum(lengths), xp.arange(count), side="right")
+    # On a GPU, `repeat` would copy each sequence by itself.
+    sequence = xp.searchsorted(xp.cumsum(lengths), xp.arange(count), side="right")
     for offset in range(-window_size, window_size + 1):
         reach = max(count - abs(offset), 0)
         start = max(-offset, 0)

@@ -1,7 +1,5 @@
 """`spacy_biomed.WordEmbed.v1`: vectors of words, computed once for each distinct word."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import count
 from operator import is_
@@ -11,15 +9,12 @@ from spacy.ml.models.tok2vec import MultiHashEmbed
 from spacy.tokens import Doc
 from thinc.api import CupyOps, Model, get_array_module
 
-from ..arrays import Floats2d, Ints1d, Ints2d
+from ..arrays import Floats2d, Ints2d
 from ..encoders.batching.ragged import borders, split_at
 from ..errors import BiomedError
 
 # Words whose vectors are kept: with vectors of 64 numbers these take 8 MB.
 MOST_WORDS = 2**15
-
-# Odd. Its powers are the weights of a row's columns in the number that identifies the row.
-_FACTOR = 0x9E3779B97F4A7C15
 
 
 def WordEmbed_v1(width: int, attrs: list[str], rows: list[int]) -> Model[list[Doc], list[Floats2d]]:
@@ -87,12 +82,11 @@ class _Forward:
         if is_train or isinstance(model.ops, CupyOps):
             self._kept = None
             return _embed_together(embed, words, docs, lengths, is_train)
-        kept, width = self._kept, model.get_dim("nO")
-        vectors = None
-        if kept is not None and kept.is_current(embed):
-            vectors = kept.look_up(words)
+        kept = self._kept
+        vectors = kept.look_up(words) if kept is not None and kept.is_current(embed) else None
         if vectors is None:
-            kept = self._kept = _WordVectors(embed, width, max(MOST_WORDS, len(words)))
+            width, most = model.get_dim("nO"), max(MOST_WORDS, len(words))
+            kept = self._kept = _WordVectors(embed, width, most)
             vectors = kept.look_up(words)
             assert vectors is not None
         return np.split(vectors, np.cumsum(lengths)[:-1]), lambda d_vectors: []
@@ -131,7 +125,7 @@ class _WordVectors:
         self._weights = self._get_weights()
         # An optimizer may change weights in place. Whenever it does, it changes the biases too.
         self._biases = [weight.copy() for weight in self._weights if weight.ndim == 1]
-        self._places: dict[int, int] = {}
+        self._places: dict[bytes, int] = {}
         self._free = count()
         self._vectors = np.empty((most, width), dtype="float32")
 
@@ -153,15 +147,15 @@ class _WordVectors:
 
         They are None if there is no room for the new ones.
         """
-        numbers = _identify(words).tolist()
-        new = {number: i for i, number in enumerate(numbers) if number not in self._places}
+        keys = words.view(f"V{words.itemsize * words.shape[1]}").ravel().tolist()
+        new = {key: i for i, key in enumerate(keys) if key not in self._places}
         if new:
             own = [place for _, place in zip(new, self._free, strict=False)]
             if own[-1] >= len(self._vectors):
                 return None
             [self._vectors[own]] = self._embed.predict([_Words(words[list(new.values())])])
             self._places.update(zip(new, own, strict=True))
-        places = np.fromiter(map(self._places.__getitem__, numbers), "int64", len(numbers))
+        places = np.fromiter(map(self._places.__getitem__, keys), "int64", len(keys))
         return self._vectors[places]
 
 
@@ -176,9 +170,3 @@ class _Words:
 
     def __len__(self) -> int:
         return len(self.attributes)
-
-
-def _identify(words: Ints2d) -> Ints1d:
-    """A 64-bit number for each word, computed from the hashes in its row."""
-    weights = np.cumprod(np.full(words.shape[1], _FACTOR, dtype="uint64"))
-    return (words * weights).sum(axis=1)

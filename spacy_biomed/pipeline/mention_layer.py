@@ -96,7 +96,6 @@ def write_mentions(doc: Doc, spans_key: str | None, spans: Sequence[Span]) -> No
 
 
 def covered_tokens(spans: list[Span]) -> set[int]:
-    """The tokens that spans cover."""
     return {token for span in spans for token in range(span.start, span.end)}
 
 

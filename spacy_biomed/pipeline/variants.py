@@ -10,12 +10,7 @@ from ..annotations.seen_mentions import mentions_of
 from ..normalization import get_text
 from .described import Described
 from .factories import register_factory
-from .mention_layer import (
-    get_confidence,
-    insert_mentions,
-    list_finders,
-    write_mentions,
-)
+from .mention_layer import get_confidence, insert_mentions, list_finders, write_mentions
 
 FACTORY = "biomed_variants"
 LABEL = "VARIANT"

@@ -12,14 +12,7 @@ from .alignment import align_tokens
 from .encoded import EncodedBatch
 from .pair_pieces import PairOverflow, TextPieces, room_in, tokenize
 from .ragged import borders, ranges
-from .windows import (
-    Placement,
-    Windows,
-    batch_by_length,
-    make_windows,
-    one_a_line,
-    pack_by_length,
-)
+from .windows import Placement, Windows, batch_by_length, make_windows, one_a_line, pack_by_length
 from .word_piece_tokenizer import WordPieceTokenizer
 
 # The stretches of a document's rows, in order. A single text has all its word pieces in the second

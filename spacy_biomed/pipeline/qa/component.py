@@ -260,10 +260,7 @@ make_biomed_qa = register_factory(
     assigns=["doc.spans", "span._.confidence"],
     default_score_weights={
         "qa_f1": 1.0,
-        "qa_exact": 0.0,
-        "qa_strict": 0.0,
-        "qa_lenient": 0.0,
-        "qa_mrr": 0.0,
+        **dict.fromkeys(("qa_exact", "qa_strict", "qa_lenient", "qa_mrr"), 0.0),
     },
 )
 

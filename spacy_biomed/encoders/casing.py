@@ -41,29 +41,21 @@ def check_casing(tokenizer: Tokenizer, source: str, *, cased: bool | None = None
     is_uncased = not any(map(_CAPITAL.search, words)) if cased is None else not cased
     # Without an unknown token, words that the vocabulary lacks become bytes.
     has_unknown = bool(getattr(tokenizer.model, "unk_token", None))
-    faults = [
-        (
-            lowers and (has_capitals if cased is None else cased),
-            "vocabulary is cased, and its tokenizer writes every word in lower case",
-            '"do_lower_case": false',
-        ),
-        (
-            has_accents and normalize("é") == "e",
-            "vocabulary has words with accents, and its tokenizer removes accents",
-            '"strip_accents": false',
-        ),
-        (
-            is_uncased and not lowers and len(words) >= LEAST_WORDS and has_unknown,
-            "vocabulary is uncased, and its tokenizer keeps capitals",
-            '"do_lower_case": true',
-        ),
-    ]
-    for is_there, fault, setting in faults:
-        if is_there:
-            raise BiomedError(
-                f"{source}: its {fault}, so that words become unknown or others: put {setting} "
-                "into its tokenizer_config.json"
-            )
+    if lowers and (has_capitals if cased is None else cased):
+        fault = "vocabulary is cased, and its tokenizer writes every word in lower case"
+        setting = '"do_lower_case": false'
+    elif has_accents and normalize("é") == "e":
+        fault = "vocabulary has words with accents, and its tokenizer removes accents"
+        setting = '"strip_accents": false'
+    elif is_uncased and not lowers and len(words) >= LEAST_WORDS and has_unknown:
+        fault = "vocabulary is uncased, and its tokenizer keeps capitals"
+        setting = '"do_lower_case": true'
+    else:
+        return
+    raise BiomedError(
+        f"{source}: its {fault}, so that words become unknown or others: put {setting} into its "
+        "tokenizer_config.json"
+    )
 
 
 def share_of_unknown(tokenizer: Tokenizer, words: Counter[str]) -> float:

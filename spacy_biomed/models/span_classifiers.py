@@ -62,11 +62,7 @@ def MentionClassifier_v1(
     Raises:
         BiomedError: if `tok2vec` does not give a row for each token.
     """
-    if (pooling := tok2vec.attrs.get("pooling")) in ("cls", "pieces"):
-        raise BiomedError(
-            f"[model.tok2vec] pooling = '{pooling}' does not give a row for each token, which "
-            "spacy_biomed.MentionClassifier.v1 takes: use 'first' or 'mean'"
-        )
+    _check_pooling(tok2vec, "MentionClassifier")
     hidden: Model[Floats2d, Floats2d] = Linear(nO=hidden_width)
     output: Model[Floats2d, Floats2d] = Linear(nO=nO, nI=hidden_width)
     classify = chain(Dropout(dropout), hidden, create_activation("relu"), Dropout(dropout), output)
@@ -102,7 +98,11 @@ def ConceptPairClassifier_v1(
 
     Returns:
         a model that returns scores, (concept pairs, nO).
+
+    Raises:
+        BiomedError: if `tok2vec` does not give a row for each token.
     """
+    _check_pooling(tok2vec, "ConceptPairClassifier")
     project = Linear(nO=3 * hidden_width)
     describe = Linear(nO=hidden_width)
     output = Linear(nO=nO, nI=hidden_width)
@@ -114,6 +114,14 @@ def ConceptPairClassifier_v1(
         dims={"nO": nO},
         refs={"tok2vec": tok2vec, "project": project, "describe": describe, "output": output},
     )
+
+
+def _check_pooling(tok2vec: Model, architecture: str) -> None:
+    if (pooling := tok2vec.attrs.get("pooling")) in ("cls", "pieces"):
+        raise BiomedError(
+            f"[model.tok2vec] pooling = '{pooling}' does not give a row for each token, which "
+            f"spacy_biomed.{architecture}.v1 takes: use 'first' or 'mean'"
+        )
 
 
 def init(

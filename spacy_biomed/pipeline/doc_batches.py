@@ -14,10 +14,7 @@ MAX_TOKENS = 8192
 def batch_docs(
     stream: Iterable[Doc], batch_size: int, max_tokens: int = MAX_TOKENS
 ) -> Iterator[list[Doc]]:
-    """Split a stream into batches of at most so many tokens; a longer document is one alone.
-
-    The encoder and its heads make the same batches, so a head gets a whole one of the encoder.
-    """
+    """Split a stream into batches of at most so many tokens; a longer document is one alone."""
     batch: list[Doc] = []
     tokens = 0
     for doc in stream:

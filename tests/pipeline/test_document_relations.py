@@ -294,12 +294,16 @@ def test_the_threshold_is_of_being_related_at_all(trained, corpus):
     relations.cfg["threshold"] = old
 
 
+LISTENER = {"@architectures": "spacy_biomed.EncoderListener.v1"}
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"pairs": [["DRUG"]]}, "write the types of head and tail"),
         ({"max_mentions": 0}, "max_mentions = 0: use 1 or more"),
         ({"threshold": 2.0}, "use a number from 0 to 1"),
+        ({"model": {"tok2vec": {**LISTENER, "pooling": "cls"}}}, "'cls' does not give a row for"),
     ],
 )
 def test_wrong_settings_are_refused(settings, message):

@@ -316,7 +316,7 @@ def test_documents_without_text_teach_nothing(make_pipeline):
     loss, d_scores = head.get_loss([empty, other], scores)
     assert not d_scores[0].any()
     assert loss == pytest.approx(head.get_loss([other], scores[1:])[0])
-    assert nlp.update([empty], sgd=AdamW_v1(1e-3), losses={}) == {TEXTCAT: 0.0}
+    assert nlp.update([empty], sgd=AdamW_v1(1e-3), losses={})[TEXTCAT] == 0.0
 
 
 # Several components

@@ -149,15 +149,11 @@ def _copy(document: Document, pools: dict[str, list[str]], number: int, seed: in
             replaced.append((mention.start, mention.end, mention.label, term))
     edit = Deidentified(document.text, replaced)
     starts = {start for start, *_ in replaced}
-    mentions = [
-        _hide_attributes(mention) if mention.start in starts else mention
-        for mention in document.mentions or []
-    ]
     return replace(
         document,
         id=f"{document.id}#{number}",
         text=edit.text,
-        mentions=[_move(mention, edit) for mention in mentions],
+        mentions=[_move(one, edit, one.start in starts) for one in document.mentions or []],
         uncertain=tuple(_move(region, edit) for region in document.uncertain),
         tokens=_move_tokens(document.tokens, edit),
         sentences=_move_sentences(document.sentences, edit),
@@ -213,17 +209,14 @@ def _match_case(term: str, document: Document, mention: Mention) -> str:
     return term
 
 
-def _hide_attributes(mention: Mention) -> Mention:
-    """Rename attributes but assertions: an identifier is not the new term's; relations need it."""
-    named = {
-        name if name in ASSERTIONS else f"replaced {name}": value
+def _move(mention: Mention, edit: Deidentified, is_replaced: bool = False) -> Mention:
+    """Move a mention; of a new term, the old identifiers have other names, for relations alone."""
+    attributes = {
+        f"replaced {name}" if is_replaced and name not in ASSERTIONS else name: value
         for name, value in mention.attributes.items()
     }
-    return replace(mention, attributes=named)
-
-
-def _move(mention: Mention, edit: Deidentified) -> Mention:
-    return replace(mention, fragments=(edit.span_to_new(mention.start, mention.end),))
+    fragments = (edit.span_to_new(mention.start, mention.end),)
+    return replace(mention, attributes=attributes, fragments=fragments)
 
 
 def _move_sentences(sentences: list[Offsets] | None, edit: Deidentified) -> list[Offsets] | None:

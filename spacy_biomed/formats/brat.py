@@ -205,15 +205,14 @@ def _align_text(text: str, entities: list[tuple[_Line, Mention, str]]) -> tuple[
 def _find_triggers(lines: list[_Line], mentions: dict[str, Mention]) -> dict[str, Mention]:
     """Map each event's id to the entity that is its trigger, or its first argument."""
     triggers = {}
-    for line in lines:
+    for line in (line for line in lines if line.kind == "E"):
         with leaving_out():
-            if line.kind == "E":
-                named = [part for part in line.fields[0].split() if ":" in part]
-                trigger = named[0].partition(":")[2] if named else ""
-                if not trigger:
-                    raise line.malformed()
-                triggers[line.id] = trigger
-    return {id: mentions[trigger] for id, trigger in triggers.items() if trigger in mentions}
+            trigger = re.search(":(\\S*)", line.fields[0])
+            if not trigger or not trigger[1]:
+                raise line.malformed()
+            if trigger[1] in mentions:
+                triggers[line.id] = mentions[trigger[1]]
+    return triggers
 
 
 def _parse_relations(line: _Line, arguments: dict[str, Mention]) -> Iterator[Relation]:

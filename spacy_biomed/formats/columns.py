@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 
 from ..errors import BiomedError, escape, list_choices, quote
@@ -211,13 +211,9 @@ def _find_scheme(sentences: list[list[Row]]) -> str:
     """
     if any(row.prefix in "ES" for sentence in sentences for row in sentence):
         return "bioes"
-    first_tags: Counter[str] = Counter()
-    for sentence in sentences:
-        last_label = ""
-        for row in sentence:
-            if row.label and row.label != last_label:
-                first_tags[row.prefix] += 1
-            last_label = row.label
+    pairs = (pairwise([Row(0, ""), *sentence]) for sentence in sentences)
+    changes = ((last, row) for last, row in chain.from_iterable(pairs) if row.label != last.label)
+    first_tags = Counter(row.prefix for _, row in changes if row.label)
     if not first_tags["B"]:
         return "iob1" if first_tags["I"] else "iob2"
     return "iob1" if first_tags["I"] > max(MOST_SLIPS, 0.1 * first_tags.total()) else "iob2"

@@ -15,6 +15,7 @@ from ..annotations.assertions import ASSERTIONS
 from ..annotations.sections import SECTION
 from ..errors import BiomedError, escape, list_choices, quote
 from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard, Row
+from .json_fields import parse_json
 from .registry import Format
 
 # The resources that labels may mean.
@@ -44,10 +45,11 @@ def read_meanings(path: Path | None) -> dict[str, dict[str, str]]:
     if path is None:
         return known
     try:
-        own = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, RecursionError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not JSON in UTF-8, or nested too deeply"
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
         raise BiomedError(f"{path}: cannot be read ({escape(reason)}); check the file") from None
+    own = parse_json(text, str(path), "check the file")
     for label, meaning in own.items() if isinstance(own, dict) else [("", None)]:
         is_meant = isinstance(meaning, dict) and {*meaning} <= {"resource", "system"}
         if not is_meant or not all(isinstance(one, str) for one in meaning.values()):

@@ -114,9 +114,8 @@ def _choose(files: list[PackedFile]) -> Iterator[tuple[PackedFile, str | None]]:
         yield from ((file, None) for file in files)
     for name, annotators in by_document.items():
         where = annotators.get(_INITIAL, next(iter(annotators.values()))).path
-        curation = annotators.get(_CURATION)
-        chosen = [file for one, file in annotators.items() if one != _INITIAL]
-        chosen = [curation] if curation else chosen
+        last = [_CURATION] if _CURATION in annotators else annotators.keys() - {_INITIAL}
+        chosen = [annotators[one] for one in last]
         with leaving_out():
             if len(chosen) > 1:
                 raise BiomedError(

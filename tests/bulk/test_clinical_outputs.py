@@ -171,7 +171,8 @@ def test_a_file_says_what_labels_mean(run, tmp_path):
         ('{"A": "Condition"}', "write each label as in"),
         ('{"A": {"resource": "Condition", "system": 5}}', "write each label as in"),
         ("[]", "write each label as in"),
-        ("{", "not JSON"),
+        ('{"A": {"resource": ""}, "A": {"resource": "Condition"}}', "map.json: two fields"),
+        ("{", "map.json:1: not JSON"),
         ("[" * 100_000, "nested too deeply"),
     ],
 )

@@ -14,8 +14,9 @@ from spacy_biomed.packaging.averaging import _list_weights
 
 @pytest.fixture(scope="module")
 def other(tiny_pipeline, tmp_path_factory):
-    """The pipeline with other weights, calibrated."""
+    """The pipeline with other weights, calibrated, and with the words of a text."""
     nlp = spacy.load(tiny_pipeline)
+    nlp("Metformin helped")
     for _, weight in _list_weights(nlp):
         weight += np.random.default_rng(0).normal(size=weight.shape).astype(weight.dtype)
     nlp.get_pipe("biomed_ner").cfg["calibration"] = {"curves": {}}

@@ -496,8 +496,10 @@ def test_unseen_mentions_of_a_span_group_have_its_name():
     assert scores["spans_gold_unseen_f"] == 1.0
 
 
-def test_without_marks_there_is_no_score_of_unseen_mentions():
-    assert set(scored([("a", [(0, 1, "A")], [])])) == {f"ents_{which}" for which in WHICH}
+@pytest.mark.parametrize("seen", [None, [(0, 1, "A")]])
+def test_without_marks_or_unseen_mentions_there_is_no_score_of_them(seen):
+    names = {f"ents_{which}" for which in WHICH}
+    assert set(scored([("a", [(0, 1, "A")], [])], seen=seen)) == names
 
 
 @pytest.mark.parametrize("key, names", [(None, "ents"), ("gold", "spans_gold")])

@@ -30,7 +30,7 @@ def score_mentions(
     overlap a token without annotation are never counted.
 
     If references mark the spans seen in training (`doc.spans["seen_in_training"]`), the same scores
-    are also computed over the gold and predicted mentions that were not seen.
+    are also computed over the gold and predicted mentions that were not seen, if there are any.
 
     Returns:
         `ents_p`, `ents_r`, `ents_f` and `ents_per_type`, or with a spans key `spans_{key}_p`, ...;
@@ -61,7 +61,7 @@ def score_mentions(
     reliability = Reliability.measure(*zip(*judged, strict=True)) if judged else None
     scores[f"{names}_ece"] = reliability.error if reliability else None
     scores[f"{names}_reliability"] = reliability.to_rows() if reliability else None
-    if unseen.documents:
+    if unseen.by_label:
         scores.update(unseen.scores(unseen_names, f"{unseen_names}_per_type"))
     return scores
 

@@ -12,7 +12,7 @@ from .pattern_finders import is_unnamed
 from .pattern_forms import find_form, is_eponym, is_other_number
 from .plain_text import PlainText, fold
 from .surrogate_dates import TIME
-from .term_lists import is_clinical_term, is_name, name_words, word_list
+from .term_lists import is_clear_name, is_clinical_term, is_name, name_words, word_list
 
 # Kinds whose mentions have capitalised words and initials beside them.
 EXTENDED = frozenset({"name", "place", "institution"})
@@ -112,6 +112,10 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
         return is_other_number(text, mention.start) or is_in_time
     if kind in EXTENDED and is_term(text, mention.start, mention.end):
         return True
+    # "Enalapril [Ratiopharm] 20 mg"
+    if kind in EXTENDED and _form("before_dose").match(text, mention.end):
+        is_somebody = any(map(is_clear_name, _WORD.findall(fold(value))))
+        return not (is_somebody or _follows_title(text, mention.start))
     if kind == "place" or (kind == "name" and not is_name(fold(value))):
         return is_eponym(text, mention.start) and " " not in value
     if kind == "institution":

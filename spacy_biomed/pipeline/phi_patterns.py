@@ -151,7 +151,9 @@ class PhiPatterns(Described, Pipe):
         """Whether a span lies within a mention, and the mention's label says more of it."""
         if (mention.start, mention.end) == (span.start, span.end):
             kind, other = self._kinds.get(mention.label_), self._kinds.get(span.label_)
-            return not (kind == "other" or (other == "date" and kind in ("id", "phone", "age")))
+            return not (
+                kind == "other" or (other == "date" and kind in ("id", "phone", "age", "place"))
+            )
         return mention.start <= span.start and span.end <= mention.end
 
 

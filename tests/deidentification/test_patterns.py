@@ -117,6 +117,7 @@ Leucocitos 12500, plaquetas 250.000, Hb 13.5, pH 7.35, Na 140, glucosa 100-200..
 T3N0M0, HLA-B27, CIE 250.00, a los 3 días, 2.5.10, INR 2.0-3.0, FG 90 ml/min, en 2000 ml.
 RM 2019: sin cambios. Sintrom: lunes 1/2, martes 20 mg. Afecta al 1/3 distal. Yasmin 3 mg.
 Índice de Mayo 1, Los Ángeles B. Operación de Mayo-Robson.
+OBX|1|NM|2345-7^Glucosa^LN||104|mg/dL|70-110|N
 Nitroglicerina SL, Cobalto Co-60. Dolor en MSD. Ventana pericárdica. UCB, KCI, control a 3M."""
 CLINICAL_EN = """BP 120/80, pain 5/10, 3/4, 1/2 tablet, 12.5 mg q8h, 10-20 mg, glucose 100-200.
 WBC 12500, platelets 250,000, pH 7.35, T2 N0 M0, B12 5MG, ratio 1:2, INR 2.0-3.0, 13/13/2019.

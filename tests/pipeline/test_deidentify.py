@@ -570,6 +570,16 @@ def test_the_day_of_the_week_before_a_date_moves_with_it():
     assert names.index(weekday) == datetime.strptime(day, "%d/%m/%Y").weekday()
 
 
+def test_the_time_of_a_timestamp_of_hl7_stays():
+    assert deidentify("MSH|20230914103000|x", [(4, 18, "FECHA")]).text == "MSH|[FECHA]103000|x"
+
+
+def test_a_drug_with_its_maker_before_a_dose_is_nobody():
+    text = "Enalapril Ratiopharm 20 mg. Marta Ochoa 5 mg de Sintrom."
+    spans = [(0, 20, "NOMBRE"), (28, 39, "NOMBRE")]
+    assert deidentify(text, spans).text == "Enalapril Ratiopharm 20 mg. [NOMBRE] 5 mg de Sintrom."
+
+
 def test_capitals_accents_and_order_of_a_name_have_one_surrogate():
     text = "Marta Ochoa vino. OCHOA, MARTA; ochoa."
     settings = {"mode": "surrogates", "secret_variable": None, "language": "es"}

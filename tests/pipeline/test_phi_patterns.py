@@ -44,13 +44,19 @@ def test_a_mention_around_a_pattern_stays_and_one_that_is_a_part_grows():
     ]
 
 
-def test_a_date_is_no_sex_and_no_identifier():
-    labels = {"04JUL2021": "SEXO", "4-jul-21": "IDENTIFICADOR", "NHC 777": "EDAD"}
+def test_a_date_is_no_sex_no_identifier_and_no_place():
+    labels = {
+        "04JUL2021": "SEXO",
+        "4-jul-21": "IDENTIFICADOR",
+        "NHC 777": "EDAD",
+        "20230914": "LUGAR",
+    }
     nlp = make_nlp([{"label": label, "pattern": text} for text, label in labels.items()])
-    assert found(nlp("Fecha: 04JUL2021, 4-jul-21, NHC 777").ents) == [
+    assert found(nlp("Fecha: 04JUL2021, 4-jul-21, NHC 777, fecha 20230914").ents) == [
         ("04JUL2021", "DATE"),
         ("4-jul-21", "DATE"),
         ("NHC 777", "EDAD"),
+        ("20230914", "DATE"),
     ]
 
 

@@ -19,8 +19,8 @@ CATEGORIES = ("negated", "uncertain", "historical", "hypothetical", "family")
 _RIVALS = ("negated", "uncertain")
 
 _GROUP = re.compile(
-    r"(?P<kind>none|stop)?(?: ?\b(?P<category>{}))?(?: (?P<direction>forward|backward|both))?"
-    r"(?: (?P<reach>\d+))?".format("|".join(CATEGORIES))
+    r"(?P<kind>none|stop|outside)?(?: ?\b(?P<category>{}))?"
+    r"(?: (?P<direction>forward|backward|both))?(?: (?P<reach>\d+))?".format("|".join(CATEGORIES))
 )
 _FAR = 1 << 30
 _END = 0  # not the hash of a word
@@ -32,7 +32,7 @@ class _Group(NamedTuple):
     """What the terms of a group do in one or both directions.
 
     A "cue" begins scopes, with at most `reach` words between it and what it applies to; a "stop"
-    ends them, of all categories without one; "none" only looks like a cue.
+    ends them, of all categories without one; "none" only looks like a cue; "outside" is in no name.
     """
 
     kind: str
@@ -54,13 +54,15 @@ def parse_group(name: str) -> _Group:
     It is a category, a direction ("forward", "backward", "both") and perhaps a reach in words:
     "negated forward", "negated backward 3". Or it is "stop", for terms that end scopes, perhaps
     with a category and a direction: "stop negated", "stop uncertain forward". Or it is "none", for
-    terms that only look like cues.
+    terms that only look like cues, or "outside", for cues that also count where they begin a
+    mention.
     """
     found = _GROUP.fullmatch(name)
     if found is None or not (found["kind"] or (found["category"] and found["direction"])):
         raise BiomedError(
             f"no group of cues is called {quote(name)}: use a category ({', '.join(CATEGORIES)}) "
-            'with a direction (forward, backward, both), as in "negated forward"; "stop"; or "none"'
+            'with a direction (forward, backward, both), as in "negated forward"; "stop"; "none"; '
+            'or "outside"'
         )
     return _Group(
         found["kind"] or "cue",
@@ -77,8 +79,9 @@ class CueMatcher:
     A cue ("no evidence of", "ruled out") reaches forward, backward or both ways, to the next stop
     ("but") or the end of the sentence. Of terms that overlap, the first counts, and of these the
     longest; a term that only looks like a cue ("not only") thus hides the cue within it. A term
-    that overlaps a mention counts only if it is the whole mention ("mother"). A mention
-    is negated or uncertain, not both: the nearest cue decides, "uncertain" if both are as near.
+    that overlaps a mention counts only if it is the whole mention ("mother"), or begins it and is
+    in no name of a disease or drug ("denies fever"). A mention is negated or uncertain, not both:
+    the nearest cue decides, "uncertain" if both are as near.
 
     Sources of the method: Chapman et al. 2001, "A Simple Algorithm for Identifying Negated Findings
     and Diseases in Discharge Summaries"; Harkema et al. 2009, "ConText: An Algorithm for
@@ -162,27 +165,29 @@ class CueMatcher:
                 if (node := node.get(words[end])) is None:
                     break
                 end += 1
-                if limit not in (None, end):
-                    continue
-                if _END in node:
+                is_whole = limit in (None, end)
+                if _END in node and (is_whole or node[_END][2]):
                     past, groups = end, node[_END]
-                if _SENTENCE_END in node and sentences[end] != number:
+                if is_whole and _SENTENCE_END in node and sentences[end] != number:
                     past, groups = end, node[_SENTENCE_END][_END]
             if past > start:
                 if groups[0]:
-                    forward.append((past, number, groups[0]))
+                    forward.append((start if limit and past < limit else past, number, groups[0]))
                 if groups[1]:
                     backward.append((-start, number, groups[1]))
         return forward, backward
 
 
 @cache
-def _by_direction(groups: tuple[_Group, ...]) -> tuple[tuple[_Group, ...], tuple[_Group, ...]]:
-    """Groups that act forward, and those that act backward."""
-    acting = [group for group in groups if group.kind != "none"]
+def _by_direction(
+    groups: tuple[_Group, ...],
+) -> tuple[tuple[_Group, ...], tuple[_Group, ...], bool]:
+    """Groups that act forward, those that act backward, and whether the term is in no name."""
+    acting = [group for group in groups if group.kind not in ("none", "outside")]
     return (
         tuple(group for group in acting if group.forward),
         tuple(group for group in acting if group.backward),
+        any(group.kind == "outside" for group in groups),
     )
 
 

@@ -290,7 +290,8 @@ No se confirma [trombosis n]
 [Lesiones n] no visibles
 [Sepsis u] sospechada
 DD: [linfoma u]
-[Fiebre], a descartar [endocarditis u]""",
+[Fiebre], a descartar [endocarditis u]
+[Niega fiebre n], [tos n]""",
     "en": """
 Not only [fever] but also [cough]
 No [fever n], [chills n] or [cough n] but [pain]
@@ -392,7 +393,9 @@ He is not known to have [diabetes n]
 [Appendicitis n] excluded.
 [Masses n] not visible
 Provisional diagnosis: [gout u]
-Query [gout u]""",
+Query [gout u]
+She [denies fever n], [chills n] and [cough n]; [lack of energy] and [negative symptoms]
+No [h/o gout nh]; [r/o asthma u]""",
 }
 
 

@@ -142,6 +142,15 @@ def test_a_file_that_nobody_named_is_not_bad_input():
     error = PermissionError(13, "Permission denied", "/of/ours.py")
     assert explain_os_error(error, ["biomed", "convert", "own", "in", "out"]) is None
     assert explain_os_error(OSError(5, "I/O error"), ["biomed", "card"]) is None
+    here = FileNotFoundError(2, "No such file or directory", str(Path("of_ours.py").absolute()))
+    assert explain_os_error(here, ["biomed", "build", "--dry-run"]) is None
+
+
+def test_the_value_of_an_option_is_named_with_either_spelling():
+    error = PermissionError(13, "Permission denied", "/no/build/corpora")
+    line = "/no/build/corpora: Permission denied; check the path and the permissions"
+    assert explain_os_error(error, ["biomed", "build", "x.cfg", "--output=/no/build"]) == line
+    assert explain_os_error(error, ["biomed", "build", "x.cfg", "--output", "/no/build"]) == line
 
 
 @pytest.fixture

@@ -68,7 +68,8 @@ def explain(error: BaseException, ctx: typer.Context) -> str | None:
 
 def explain_os_error(error: OSError, arguments: list[str]) -> str | None:
     """Explain an error about a file that the user named, or that is in or above a named path."""
-    named = [Path(argument).absolute() for argument in arguments if not argument.startswith("-")]
+    values = (word.partition("=")[2] if word.startswith("-") else word for word in arguments)
+    named = [Path(value).absolute() for value in values if value]
     for name in (error.filename, error.filename2):
         if not isinstance(name, str):
             continue

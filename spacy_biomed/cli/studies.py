@@ -243,7 +243,8 @@ def scores(
 
     set_up_gpu(gpu_id)
     found = score_tasks(load_pipeline(pipeline), part)
-    msg.table([(name, f"{100 * score:.2f}") for name, score in found.items()], aligns=("l", "r"))
+    rows = [(name, f"{100 * score:.2f}") for name, score in found.items()]
+    msg.table(rows, aligns=("l", "r"), max_col=100)
     if output is not None:
         replace_text(output, json.dumps(found, indent=2) + "\n", [pipeline])
         msg.good(f"Wrote {output}")

@@ -86,6 +86,15 @@ def test_errors_are_counted_by_label_length_text_and_training_part():
     assert [one.kinds for one in analysis.passages] == [[BOUNDARY], [FALSE, MISSED]]
 
 
+def test_documents_of_the_same_name_are_added_up():
+    analysis = ErrorAnalysis(["one"], "en")
+    for found in (GOLD, GOLD[:1]):
+        reference = create_doc(GOLD)
+        reference.user_data["document_id"] = "12345"
+        analysis.add(reference, [create_doc(found)])
+    assert analysis.systems[0].documents == {"12345": [4, 0, 2]}
+
+
 def test_of_two_pipelines_it_counts_what_only_one_finds():
     analysis = ErrorAnalysis(["one", "two"], "en")
     analysis.add(create_doc(GOLD), [create_doc(GOLD), create_doc(GOLD[:2])])

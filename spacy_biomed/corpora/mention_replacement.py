@@ -76,7 +76,7 @@ def read_terms(path: Path) -> list[str]:
             another control character.
     """
     terms: dict[str, None] = {}
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(read_lines(path, may_be_empty=True), start=1):
         term = line.strip(" ")
         if not term or term.startswith("#"):
             continue

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from operator import attrgetter
 
 from ..annotations.marked_arguments import Argument, find_marked_arguments, mark_arguments
@@ -31,6 +31,13 @@ def cut_documents(
         types = parse_pairs(pairs)
         for part, documents in cut.items():
             cut[part] = [one for sentence in documents for one in mark_pairs(sentence, types)]
+        if not any(cut.values()):
+            mentions = (one.mentions or () for documents in parts.values() for one in documents)
+            found = sorted({mention.label for mention in chain.from_iterable(mentions)})
+            raise BiomedError(
+                f"--pairs {quote(pairs)}: no sentence has two mentions of these types; the corpus "
+                f"has {', '.join(found) or 'none'}"
+            )
     return cut
 
 

@@ -220,8 +220,9 @@ def test_a_line_with_a_tab_is_named(tmp_path: Path) -> None:
         read_terms(path)
 
 
-def test_a_list_of_comments_only_is_named(aspirin: Document, tmp_path: Path) -> None:
-    write_terms(tmp_path, "CHEMICAL", "# nothing yet")
+@pytest.mark.parametrize("line", ["# nothing yet", ""])
+def test_a_list_without_a_term_is_named(aspirin: Document, tmp_path: Path, line: str) -> None:
+    write_terms(tmp_path, "CHEMICAL", line)
     with pytest.raises(BiomedError, match=r"CHEMICAL\.txt: the list has no term"):
         replace_mentions([aspirin], tmp_path, copies=1, seed=0)
 

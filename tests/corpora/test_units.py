@@ -7,7 +7,7 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_biomed.corpora.convert import convert_corpus
-from spacy_biomed.corpora.units import cut_sentences, mark_pairs, parse_pairs
+from spacy_biomed.corpora.units import cut_documents, cut_sentences, mark_pairs, parse_pairs
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.formats.documents import Document, Mention, Relation
 
@@ -93,6 +93,15 @@ def test_two_mentions_that_share_words_have_one_tag():
 def test_types_that_are_no_pairs_are_an_error(pairs):
     with pytest.raises(BiomedError, match="write all, or types as in"):
         parse_pairs(pairs)
+
+
+def test_types_of_which_the_corpus_has_no_pair_are_an_error():
+    found = [mention("Aspirin", id="T1"), mention("COX-1", "GENE", "T2")]
+    parts = {"train": [document(mentions=found, relations=[])], "test": []}
+    settings = {"language": "en", "sentences": True}
+    assert len(cut_documents(parts, pairs="CHEMICAL+GENE", **settings)["train"]) == 1
+    with pytest.raises(BiomedError, match="'CHEMICAL.DRUG': no sentence .* has CHEMICAL, GENE"):
+        cut_documents(parts, pairs="CHEMICAL+DRUG", **settings)
 
 
 def test_a_corpus_of_documents_becomes_one_of_sentences(tmp_path):

@@ -77,18 +77,12 @@ def find_encoder(name: str) -> EncoderEntry | None:
     if "/" in name or "\\" in name:
         ids = {entry.hub_id.lower(): entry for entry in all_encoders() if entry.hub_id}
         return ids.get(name.lower())
-    return _by_name().get(_normalise(name))
+    wanted = _normalise(name)
+    named = ((entry, {entry.name, *entry.aliases}) for entry in all_encoders())
+    return next((entry for entry, names in named if wanted in map(_normalise, names)), None)
 
 
 def _normalise(name: str) -> str:
     """Normalise a name: 'mBERT-Galén', 'mbert_galen' and 'MBERT Galen' are the same."""
     plain = unicodedata.normalize("NFKD", name.lower())
     return re.sub(r"[^a-z0-9]+", "", plain)
-
-
-@cache
-def _by_name() -> dict[str, EncoderEntry]:
-    """The entries by each of their normalised names and aliases."""
-    return {
-        _normalise(name): entry for entry in all_encoders() for name in (entry.name, *entry.aliases)
-    }

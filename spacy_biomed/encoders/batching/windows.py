@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +22,7 @@ _SLACK = 1.1
 _GRAIN = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Windows:
+class Windows(NamedTuple):
     """Stretches of word pieces to encode, and the part of each that is kept.
 
     All are (windows,): doc is the document's place in the batch, the others count word pieces from
@@ -38,7 +38,7 @@ class Windows:
 
     def take(self, chosen: Ints1d) -> Windows:
         """Some of the windows, by index, in this order."""
-        return Windows(*(getattr(self, field.name)[chosen] for field in fields(self)))
+        return Windows(*(part[chosen] for part in self))
 
 
 def make_windows(

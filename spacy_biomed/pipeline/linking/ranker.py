@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,7 @@ class Weights(NamedTuple):
         return inputs @ self.linear + np.tanh(inputs @ self.inner) @ self.outer
 
 
+@dataclass(slots=True)
 class LinkRanker:
     """A softmax over the scores of a mention's candidates and that of none of them, which is 0.
 
@@ -50,10 +52,9 @@ class LinkRanker:
     curve, which only training fits, calibrates the probability of the best candidate.
     """
 
-    def __init__(self, weights: Weights, kinds: Sequence[str] = (), curve: Curve | None = None):
-        self.weights = weights
-        self.kinds = list(kinds)
-        self.curve = curve
+    weights: Weights
+    kinds: Sequence[str] = ()
+    curve: Curve | None = None
 
     def rank(self, found: Sequence[Candidates]) -> list[Ranked]:
         score = self.weights.score(_describe(found, self.kinds))

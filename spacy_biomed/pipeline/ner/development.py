@@ -285,7 +285,8 @@ def _search(
     highest = np.full(len(wanted), -1)
     is_given_up = np.zeros(len(wanted), dtype=bool)
     while True:
-        _set_offsets(development, offsets)
+        named = zip(development.head.labels, offsets.tolist(), strict=True)
+        development.head.cfg["recall_offsets"] = {label: one for label, one in named if one}
         found = count_found(development.decode()[0])
         is_better = found > highest
         highest, best = np.where(is_better, found, highest), np.where(is_better, offsets, best)
@@ -297,9 +298,3 @@ def _search(
         if not (rising | ending).any():
             return offsets
         offsets[rising] += STEP
-
-
-def _set_offsets(development: Development, offsets: Floats1d) -> None:
-    labels = development.head.labels
-    named = dict(zip(labels, offsets.tolist(), strict=True))
-    development.head.cfg["recall_offsets"] = {label: one for label, one in named.items() if one}

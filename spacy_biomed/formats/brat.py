@@ -52,22 +52,21 @@ _SHAPES = {
 def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     """Read the `.txt` and `.ann` pairs in and below a folder (or the single pair of a `.txt` file).
 
-    An `.ann` file by itself has no document: it is read with its text.
-
-    A text without `.ann` may have its annotations in `.a1` and `.a2`, as BioNLP's shared tasks
-    publish them; both are read as if they were one file.
+    An `.ann` file by itself gives no document, since it is read with its text. A text without
+    `.ann` may have its annotations in `.a1` and `.a2`, as BioNLP's shared tasks publish them; both
+    are read as if they were one file.
 
     Entities (T) become mentions. Fragments with only white space between them are joined, since
     brat splits a mention at the end of a line. Attributes (A, M), normalisations (N) and notes (#)
     on an entity, or on the event that it triggers, become its `attributes`; so do the attributes in
-    a note of `write_brat`. Entities in the scope
-    of a cue get "is_negated" or "is_uncertain" (`assertion_attributes.mark_scopes`). Relations (R)
-    keep their label and arguments. An event (E) becomes a relation for each argument, labelled with
-    the argument's role, from the event's trigger to the argument. An argument that is an event
-    stands for that event's trigger, and "Theme2" beside "Theme" has the same role. An event without
-    a trigger becomes a relation with the event's label from its first to its second argument, and a
-    relation with the role as label to each further argument. An equivalence (*) becomes a relation
-    from its first member to each other member.
+    a note of `write_brat`. Entities in the scope of a cue get "is_negated" or "is_uncertain"
+    (`assertion_attributes.mark_scopes`). Relations (R) keep their label and arguments. An event (E)
+    becomes a relation for each argument, labelled with the argument's role, from the event's
+    trigger to the argument. An argument that is an event stands for that event's trigger, and
+    "Theme2" beside "Theme" has the same role. An event without a trigger becomes a relation with
+    the event's label from its first to its second argument, and a relation with the role as label
+    to each further argument. An equivalence (*) becomes a relation from its first member to each
+    other member.
     `relations` is a list in every document if any file has one of these, otherwise None.
 
     Offsets count code points of the unchanged file. If the covered strings show that offsets were

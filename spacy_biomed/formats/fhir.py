@@ -25,6 +25,8 @@ FAMILY_HISTORY = "FamilyMemberHistory"
 ALLERGIES = "allergies"
 
 _HL7 = "http://terminology.hl7.org/CodeSystem"
+# Strings of FHIR have no control characters but tabs and line ends.
+_CONTROLS = dict.fromkeys({*range(32)}.difference(b"\t\n\r"), " ")
 # The URL of the extension with the place of a mention.
 MENTION = "urn:spacy-biomed:mention"
 
@@ -101,6 +103,7 @@ def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> Ite
         elif span.get("is_family") and (is_denied or type != "Condition"):
             shard.counts["left out (family)"] += 1
         else:
+            span = {**span, "text": span["text"].translate(_CONTROLS)}
             made = FAMILY_HISTORY if span.get("is_family") else type
             shard.counts[made] += 1
             yield {

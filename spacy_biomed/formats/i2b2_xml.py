@@ -9,7 +9,7 @@ from ..errors import BiomedError, escape
 from .documents import Document, Mention, Relation, is_covered, list_files, look_up
 from .registry import Format
 from .repairs import keep_sound, leaving_out, locate
-from .xml_elements import Element, parse_xml, read_xml_text
+from .xml_elements import Element, decode_xml, parse_xml
 
 EVENT, TIME, SECTION_TIME, LINK = "EVENT", "TIMEX3", "SECTIME", "TLINK"
 
@@ -70,7 +70,7 @@ def read_i2b2_2014(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
 
 def _read_file(path: Path, encoding: str) -> tuple[str, list[Element]]:
     """Return the text and the tags."""
-    content = read_xml_text(path, encoding)
+    content = decode_xml(path.read_bytes(), path, encoding)
     before, end, after = content.rpartition("</TEXT>")
 
     def escape_quoted(quoted: re.Match[str]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from ..errors import BiomedError, escape, quote
-from .documents import BYTE_ORDER_MARK, decode, parse_offset, read_text
+from .documents import BYTE_ORDER_MARK, decode, parse_offset
 
 _DECLARED = re.compile(rb"<\?xml[^>]*\bencoding\s*=\s*[\"']([\w.-]+)[\"']")
 
@@ -51,11 +51,6 @@ class Element:
         if value not in ("true", "false"):
             raise BiomedError(f'{self.where}: {name}="{escape(value)}"; write "true" or "false"')
         return value
-
-
-def read_xml_text(path: Path, encoding: str) -> str:
-    """Read an XML file: see `decode_xml`."""
-    return decode_xml(path.read_bytes(), path, encoding) if path.is_file() else read_text(path)
 
 
 def decode_xml(content: bytes, path: Path, encoding: str) -> str:
@@ -105,7 +100,7 @@ def parse_xml(text: str, path: Path, kind: str) -> Element:
 
 def read_xml(path: Path, encoding: str, kind: str, root_name: str | None = None) -> Element:
     """Read an XML file and return its root, which must have a name if one is given."""
-    root = parse_xml(read_xml_text(path, encoding), path, kind)
+    root = parse_xml(decode_xml(path.read_bytes(), path, encoding), path, kind)
     if root_name not in (None, root.name):
         raise BiomedError(
             f"{root.where}: expected <{root_name}>, found <{escape(root.name)}>; is it {kind}?"

@@ -1,16 +1,18 @@
 """FHIR resources and OMOP tables of annotated notes."""
 
 import json
+from collections import Counter
 from datetime import date
 
 import pytest
 import spacy
 from pyarrow import parquet
+from spacy.tokens import Span
 
 from spacy_biomed import BiomedError
 from spacy_biomed.bulk import BulkSettings, annotate_collection, annotating
-from spacy_biomed.files import Columns
-from spacy_biomed.formats import omop
+from spacy_biomed.files import Columns, Item
+from spacy_biomed.formats import fhir, findings, omop
 
 TEXT = """PAST MEDICAL HISTORY:
 - stroke
@@ -181,6 +183,17 @@ def test_a_wrong_file_of_labels_is_refused(run, tmp_path, content, message):
     with pytest.raises(BiomedError, match=message):
         run("out.fhir.ndjson", meanings=tmp_path / "map.json")
     assert not (tmp_path / "out.fhir.ndjson").exists()
+
+
+def test_control_characters_within_a_mention_are_spaces():
+    doc = spacy.blank("en")("lung\x0ccancer")
+    doc.set_ents([Span(doc, 0, len(doc), "DISEASE")])
+    layers = findings.Layers(cats=False, relations=False, answers=False)
+    found = findings.describe(doc, layers)
+    documents = [findings.AnnotatedDocument(0, Item("1", doc.text), doc, found)]
+    shard = findings.AnnotatedShard(documents, layers, Counter(), meanings=fhir.read_meanings(None))
+    (content,) = fhir.write_fhir(shard).values()
+    assert json.loads(content)["code"] == {"text": "lung cancer"}
 
 
 @pytest.mark.parametrize("option", ["meanings", "patient"])

@@ -164,7 +164,9 @@ def _is_clear_day(match: re.Match[str]) -> bool:
 
 def _is_after_town(match: re.Match[str]) -> bool:
     """Whether it is not a row of values in capitals, as a state is: "OR 12345"."""
-    return "," in match[0] or not match[0].split()[0].isupper()
+    town = match[0].split()[0]
+    is_clear = not town.isupper() or fold(town) not in name_words("en").ordinary
+    return "," in match[0] or is_clear
 
 
 def _is_street(match: re.Match[str]) -> bool:

@@ -344,7 +344,8 @@ def _after_cue(source: TextWords, place: int, is_title: bool) -> tuple[int, int]
             # "Mum (Shaz)", "son Vinny"
             is_kin = _form("kin_before").search(source.folded, max(word.start - 16, 0), word.start)
             is_named = is_kin or any(one.known for one in following)
-            is_name = word.shape == "t" and bool(is_named) and not is_clinical_term(word.form)
+            is_named = is_named if word.shape == "t" else word.shape == "u" and len(following) == 1
+            is_name = bool(is_named) and not is_clinical_term(word.form)
     if is_name and not is_title and _follows_comma(source, end, word):
         end = source.extend(end)
     if is_title and end == place + 1 and word.known == "given" and _ends_name(source, end):

@@ -93,6 +93,14 @@ def find(text, language="es"):
         ("en", "home in Yonkers", "Yonkers", "place"),
         ("en", "inmate #A7781234", "A7781234", "record"),
         ("en", "pager 7-3390", "7-3390", "phone"),
+        ("es", "NAF 35/10123456/78", "35/10123456/78", "insurance"),
+        ("es", "diligencias previas 1234/2022", "1234/2022", "encounter"),
+        ("es", "iniciales MGT, de 60", "MGT", "name"),
+        ("en", "PATIENT MBEKI THANDIWE  SEX F", "MBEKI THANDIWE", "name"),
+        ("en", "2207-B OLD CHAPEL HILL RD", "2207-B OLD CHAPEL HILL RD", "address"),
+        ("en", "RD DURHAM NC 27707 INS", "27707", "postal_code"),
+        ("en", "AZ DL D08812345", "D08812345", "national_id"),
+        ("en", "goes to Pine Ridge Elementary now", "Pine Ridge Elementary", "institution"),
         ("en", "before Mar. 1st?", "Mar. 1st", "date"),
         ("en", "TAVR Feb '20", "Feb '20", "date"),
         ("en", "born Christmas Day 1920", "1920", "date"),
@@ -123,7 +131,7 @@ CLINICAL_EN = """BP 120/80, pain 5/10, 3/4, 1/2 tablet, 12.5 mg q8h, 10-20 mg, g
 WBC 12500, platelets 250,000, pH 7.35, T2 N0 M0, B12 5MG, ratio 1:2, INR 2.0-3.0, 13/13/2019.
 Threshold 0.75 V @ 0.4ms, seen @ clinic. Crohn's, Guillain-Barré, Addison's. Robin sequence.
 Pt ID'd twice. On Camila 0.35 mg. Friday 20 mg. O2 sat 97%. Last 4 weeks. Werner protein, Kip1.
-Trimethoprim R, Nitrofurantoin S, Cefalexin S. Marshall protocol.
+Trimethoprim R, Nitrofurantoin S, Cefalexin S. Marshall protocol. CC: ABD PAIN
 He may improve and she can march on. 500 mg 3 times, FEV1/FVC 0.62, in 2000 ml, EF 55-60%."""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from ..encoders.batching.concurrency import describe_processor
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..encoders.loading import read_config, read_weights, save_encoder, without_warnings
 from ..errors import BiomedError
+from ..files.digests import hash_pieces, read_blocks
 from ..files.outputs import (
     delete_directory,
     find_paths,
@@ -132,12 +134,29 @@ def claim_text(
     work = recipe.output.work
     identity = {**recipe.identity(), "text_and_vocabulary": fingerprint(recipe, tokenizer)}
     if state.is_main_process:
+        identity |= _hash_encoders(recipe)
         _check_run(work, identity)
     with counting("Documents tokenized", console) as progress:
         texts = prepare_text(recipe, tokenizer, work / TEXT, progress)
     if state.is_main_process:
         replace_text(work / RUN, json.dumps(identity, indent=2))
     return texts
+
+
+def _hash_encoders(recipe: TrainingRecipe) -> dict[str, str]:
+    """A hash of the weights of each encoder that is a directory, by the recipe's section."""
+    sections = ("encoder", "teacher", "student")
+    names = {section: getattr(getattr(recipe, section, None), "name", None) for section in sections}
+    weights = {
+        section: sorted(Path(name).expanduser().glob("*.safetensors"))
+        for section, name in names.items()
+        if name is not None
+    }
+    return {
+        f"{section}.weights": hash_pieces(chain.from_iterable(map(read_blocks, files)))[:16]
+        for section, files in weights.items()
+        if files
+    }
 
 
 def _check_run(work: Path, identity: dict[str, Any]) -> None:

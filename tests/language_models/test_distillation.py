@@ -2,13 +2,14 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from accelerate import PartialState
 from distillation_recipe import SENTENCES
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from spacy_biomed.encoders.batching.word_piece_tokenizer import WordPieceTokenizer
@@ -461,3 +462,13 @@ def test_a_run_of_another_objective_is_not_gone_on_with(run, make_recipe):
     output = {"directory": str(run("compact")[0].output.directory)}
     line = refuse(make_recipe("compact", settings={"mlm_weight": 2.0}, output=output))
     assert "holds a run of another recipe (objective.mlm_weight was not there and is 2.0)" in line
+
+
+def test_a_run_with_a_teacher_that_has_changed_is_not_gone_on_with(make_recipe, teacher, tmp_path):
+    own = shutil.copytree(teacher, tmp_path / "teacher")
+    recipe = make_recipe(teacher={"name": str(own)}, training={"steps": 1})
+    distill(recipe)
+    weights = load_file(own / "model.safetensors")
+    changed = {name: 2 * weight for name, weight in weights.items()}
+    save_file(changed, own / "model.safetensors", {"format": "pt"})
+    assert "holds a run of another recipe (teacher.weights was " in refuse(recipe)

@@ -118,8 +118,7 @@ def _read(
         return
     if isinstance(source, Mapping) or hasattr(source, "columns"):
         raise BiomedError(
-            f"a {type(source).__name__} has names before texts: give a column with the texts, or "
-            "pairs of identifier and text"
+            "the source is a table: give its column of texts, or pairs of id and text"
         )
     yield from minibatch((_to_item(number, given) for number, given in enumerate(source)), size)
 

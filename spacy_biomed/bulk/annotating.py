@@ -96,12 +96,10 @@ def annotate_collection(
 ) -> BulkReport:
     """Annotate all documents of an input, or continue an earlier run with the same output.
 
-    The input is cut into shards of consecutive rows. A shard is written to temporary files, which
-    are flushed to disk and renamed, and then recorded as finished with their checksums. So each row
-    is in the output exactly once, whenever the process is killed. Since batches never cross the
-    boundary of a shard, a continued run writes the same files, byte for byte, as an uninterrupted
-    one. A row that cannot be annotated is listed in `_errors.jsonl`, with its identifier and the
-    reason, and never with its text. While it runs, SPACY_BIOMED_ENGINE is
+    The input is cut into shards of consecutive rows, each of which is written at once and whole. So
+    each row is in the output exactly once, whenever the process is killed. Batches never cross the
+    boundary of a shard: a continued run writes the same bytes as an uninterrupted one. A row that
+    fails is listed in `_errors.jsonl` without its text. While it runs, SPACY_BIOMED_ENGINE is
     "onnxruntime" unless it is set, so that all processes use the same engine.
 
     Args:

@@ -86,8 +86,8 @@ def open_manifest(
     _check_same(output, "the settings", earlier.settings, settings)
     if states != {part["name"]: part["state"] for part in earlier.parts}:
         # Files that were only copied or touched have the same content.
-        found = _describe_parts(parts, states)
-        if [_content(part) for part in found] != [_content(part) for part in earlier.parts]:
+        found = _describe_parts(parts, dict.fromkeys(states, ""))
+        if found != [{**part, "state": ""} for part in earlier.parts]:
             raise BiomedError(
                 f"{output}: the input has changed since this output was begun; name another "
                 "output, or restore the input"
@@ -223,10 +223,6 @@ def _describe_parts(parts: list[Part], states: dict[str, str]) -> list[dict[str,
     return [
         {"name": part.name, "state": states[part.name], "sha256": part.checksum()} for part in parts
     ]
-
-
-def _content(part: dict[str, Any]) -> tuple[str, str]:
-    return part["name"], part["sha256"]
 
 
 def _check_same(

@@ -43,8 +43,7 @@ def annotate_on_ray(
 ) -> Generator[FinishedShard, None, None]:
     """An `Engine`: processes that Ray runs.
 
-    Ray's driver is a process of its own (`Driver`). It prints messages, needs an environment of
-    its own before Ray is imported, and ends without an exception if the processes of Ray do.
+    Ray's driver, which prints messages and may end without an exception, is a process of its own.
     """
     if find_spec("ray") is None:
         raise BiomedError(f"--engine ray needs Ray: {install_command('ray')}")

@@ -41,9 +41,8 @@ class BulkSettings:
         shard_size: rows of a shard. All of a shard's documents are in memory.
         batch_size: documents of a batch; None for the pipeline's, and at least 512 on a GPU.
         n_process: processes that annotate shards; None for one, or with Ray for one for each
-            processor. Their number of threads is recorded in the
-            manifest, and the same in continued runs: OMP_NUM_THREADS, or one for several processes,
-            or else the number of processors. The output does not depend on the number of processes.
+            processor. Continued runs keep their number of threads: OMP_NUM_THREADS, or one for
+            several processes, or else the number of processors.
         max_errors: the run stops after a shard with which more rows than this could not be
             annotated; None for no limit.
         min_confidence: entities of a lower confidence are left out, from 0 to 1; 0 keeps all.

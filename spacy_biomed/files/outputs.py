@@ -1,15 +1,12 @@
 """Write outputs atomically, and replace only earlier outputs of the same command.
 
-An output is written next to its final place under a temporary name, until it is complete and
-flushed to disk. Then the old output is renamed, the new output is renamed to its final name, and
-the old output is deleted. If anything fails, or the process is killed, one of the two is complete,
+An output is written beside its place under a temporary name and flushed to disk. Then the old
+output and it are renamed, and the old one is deleted. Whatever fails, one of the two is complete,
 and the next run with the same output restores it. A lock keeps other processes out.
 
 An output directory has a marker, the file `.spacy-biomed.json`, with the command that made it, its
-sources, and the files it wrote. A directory is replaced only if it has a marker of the same command
-and no other files.
-
-A command that can be resumed writes one part after the other into a working directory.
+sources, and the files it wrote. It is replaced only by the same command, and if it has no other
+files. A command that can be resumed writes one part after the other into a working directory.
 """
 
 import errno

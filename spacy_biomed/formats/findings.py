@@ -177,16 +177,15 @@ def _attributes(span: Span, stored: list[str]) -> dict[str, str]:
     """The values that components stored with a span; computed ones are left out."""
     attributes = {name: value for name in ("id", "kb_id") if (value := getattr(span, f"{name}_"))}
     for name in stored:
-        if span.has_extension(name) and span.get_extension(name)[1:3] == (None, None):
-            value = span._.get(name)
-            if value is not None:
-                attributes[name] = show_value(value)
+        is_stored = span.has_extension(name) and span.get_extension(name)[1:3] == (None, None)
+        if is_stored and (shown := show_value(span._.get(name), is_ascii=True)) is not None:
+            attributes[name] = shown
     return attributes
 
 
-def show_value(value: object, is_ascii: bool = True) -> str:
+def show_value(value: object, is_ascii: bool = False) -> str | None:
     """A value as a string: text as it is, what JSON has as JSON, a date or the like as its text."""
-    if isinstance(value, str):
+    if value is None or isinstance(value, str):
         return value
     text = json.dumps(value, ensure_ascii=is_ascii, default=str)
     return str(value) if text.startswith('"') else text

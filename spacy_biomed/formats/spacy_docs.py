@@ -98,10 +98,7 @@ def write_spacy(shard: AnnotatedShard) -> dict[str, bytes]:
     docs = DocBin(store_user_data=True)
     for _, item, doc, _ in shard.documents:
         kept = {key: value for key, value in doc.user_data.items() if _is_plain(value)}
-        fields = {
-            name: value if _is_plain(value) else show_value(value, is_ascii=False)
-            for name, value in item.fields.items()
-        }
+        fields = {n: v if _is_plain(v) else show_value(v) for n, v in item.fields.items()}
         doc.user_data = {**kept, **fields, DOCUMENT_ID: item.id}
         docs.add(doc)
     return {f"{shard.name}.spacy": docs.to_bytes()}

@@ -69,10 +69,7 @@ class FoundTables:
         }
         for number, item, _, found in documents:
             keys = {"document": number, "id": item.id}
-            kept = {
-                name: None if value is None else show_value(value, is_ascii=False)
-                for name, value in item.fields.items()
-            }
+            kept = {name: show_value(value) for name, value in item.fields.items()}
             for table, columns in self._values.items():
                 for row in [{**found, **kept}] if table == "documents" else found[table]:
                     for name, column in columns.items():

@@ -89,8 +89,7 @@ class Masking:
         replaced = np.where(uniform < HIDDEN + RANDOM, others, labels)
         ids.ravel()[positions] = np.where(uniform < HIDDEN, self.mask, replaced)
         ends = lengths + len(self.prefix) + len(self.suffix)
-        mask = np.arange(ids.shape[1]) < ends[:, None]
-        mask = mask.astype("int64")
+        mask = (np.arange(ids.shape[1]) < ends[:, None]).astype("int64")
         return {"input_ids": ids, "attention_mask": mask, "positions": positions, "labels": labels}
 
     def _pad(

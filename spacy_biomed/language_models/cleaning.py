@@ -258,17 +258,15 @@ def clean_corpus(
     """Clean sources and write them to one file, a document on each line.
 
     The steps are from Carrino et al. (2022, "Pre-trained Biomedical Language Models for Clinical
-    NLP in Spanish", section 2). First split sentences, and remove those that are noisy, ill-formed
-    or in another language. Then remove documents and sentences that occurred before, in the same
-    source or an earlier one. Memory does not grow with the corpus: the index of duplicates is in a
-    temporary directory next to the output.
+    NLP in Spanish", section 2): without sentences that are noisy, ill-formed or in another
+    language, and documents and sentences that occurred before, in the same source or an earlier
+    one. The index of duplicates is in a temporary directory next to the output.
 
     Args:
-        sources: with different names, in the order in which they are written; of duplicates the
-            first is kept. They are read twice: first all documents are counted, so that a damaged
-            file is found at once.
-        output: text file to write, with the sentences of a document joined by a space; compressed
-            if the name ends in .gz, .xz or .zst. The report is written next to it (`report_path`).
+        sources: in the order in which they are written. They are read twice: first all documents
+            are counted, so that a damaged file is found at once.
+        output: text file, with a document on each line; compressed if the name ends in .gz, .xz or
+            .zst. The report is written next to it (`report_path`).
         text_field: field of JSON lines, or column of Parquet files, with the text.
         layout: encoding of text files, and how CSV is written.
         workers: number of processes that split and filter; the result does not depend on it.

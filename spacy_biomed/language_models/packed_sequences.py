@@ -1,16 +1,12 @@
 """Documents as sequences of word pieces, in memory-mapped files.
 
-Documents are packed into sequences in one of two ways. Both are from Liu et al. 2019, "RoBERTa: A
-Robustly Optimized BERT Pretraining Approach", section 4.2, except that long text is cut between any
-word pieces, not between sentences:
+Documents are packed in one of two ways of Liu et al. 2019, "RoBERTa: A Robustly Optimized BERT
+Pretraining Approach", section 4.2, except that long text is cut between any word pieces:
 
 - across documents ("full sentences"): all documents form one stream, with the token that ends a
-  sequence ([SEP] or </s>) after each as a separator. The stream is cut into sequences of full
-  length; only the last may be shorter. "Pretrained Language Models for Biomedical and Clinical
-  Tasks" does this too.
+  sequence ([SEP] or </s>) after each. It is cut into sequences of full length, except the last.
 - within documents ("doc sentences"): a sequence has word pieces of one document. A document that is
   too long is cut into as few sequences as possible, whose lengths differ by at most one piece.
-  "Pre-trained Biomedical Language Models for Clinical NLP in Spanish", section 3, does this too.
 """
 
 from __future__ import annotations

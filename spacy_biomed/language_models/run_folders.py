@@ -145,18 +145,13 @@ def claim_text(
 
 def _hash_encoders(recipe: TrainingRecipe) -> dict[str, str]:
     """A hash of the weights of each encoder that is a directory, by the recipe's section."""
-    sections = ("encoder", "teacher", "student")
-    names = {section: getattr(getattr(recipe, section, None), "name", None) for section in sections}
-    weights = {
-        section: sorted(Path(name).expanduser().glob("*.safetensors"))
-        for section, name in names.items()
-        if name is not None
-    }
-    return {
-        f"{section}.weights": hash_pieces(chain.from_iterable(map(read_blocks, files)))[:16]
-        for section, files in weights.items()
-        if files
-    }
+    hashes = {}
+    for section in ("encoder", "teacher", "student"):
+        name = getattr(getattr(recipe, section, None), "name", None)
+        if name and (files := sorted(Path(name).expanduser().glob("*.safetensors"))):
+            pieces = chain.from_iterable(map(read_blocks, files))
+            hashes[f"{section}.weights"] = hash_pieces(pieces)[:16]
+    return hashes
 
 
 def _check_run(work: Path, identity: dict[str, Any]) -> None:
@@ -261,14 +256,11 @@ def short_name(name: str) -> str:
 class RunLog(TrainerCallback):
     """Logs and shows the progress of a training; only for the main process.
 
-    A row has step, epoch, pieces (word pieces trained on so far), seconds (so far, including
-    evaluations and the time before a resume) and pieces_per_second (since the last row of training,
-    without evaluations). It also has either loss and learning_rate, or validation_loss and
-    validation_perplexity (null if the loss is not a cross-entropy). A row of distillation's
-    training also has the unweighted terms of the objective, as `terms`.
-
-    When a run is resumed, the rows up to its checkpoint stay. The console shows evaluations and, if
-    it is a terminal, a bar.
+    A row has step, epoch, pieces (so far), seconds (so far, evaluations and the time before a
+    resume included) and pieces_per_second (since the last row of training, without evaluations).
+    It also has loss, learning_rate and in distillation the unweighted `terms`; or validation_loss
+    and validation_perplexity (null if the loss is not a cross-entropy). When a run is resumed, the
+    rows up to its checkpoint stay.
     """
 
     def __init__(self, path: Path, batches: TrainingBatches, console: Console | None = None):

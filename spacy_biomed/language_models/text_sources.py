@@ -52,18 +52,11 @@ def read_documents(
 ) -> Iterator[str]:
     """Read documents one at a time, in the order of the paths, with constant memory.
 
-    The ending of a file's name determines its format:
-
-    - `.txt` (or `.text`): a document on each line.
-    - `.jsonl` (or `.ndjson`): a JSON object on each line.
-    - `.csv` and `.tsv`: a document in each row below the names of the columns.
-    - `.xml` (or `.nxml`): articles (`article_xml`).
-    - `.parquet`: a document in each row.
-
-    All but the last may be compressed (`.gz`, `.xz`, `.zst`). A file such as `EMEA.en-es.es`, of a
-    parallel corpus, is text. JSON objects without the field may be patents, of which medical ones
-    are read. Notes of MIMIC-III that are marked as errors, and documents of only white space, are
-    left out.
+    The ending of a file's name determines its format: text with a document on each line (also
+    `EMEA.en-es.es`, of a parallel corpus), JSON lines, CSV, Parquet or articles (`article_xml`).
+    All but Parquet may be compressed (`.gz`, `.xz`, `.zst`). JSON objects without the field may be
+    patents, of which medical ones are read. Notes of MIMIC-III that are marked as errors, and
+    documents of only white space, are left out.
 
     Args:
         paths: files, or folders, which are searched recursively in order of name. Files in folders

@@ -1,13 +1,12 @@
 """Initial weights from statistics of the text: embeddings by context, attention by distance.
 
-A small encoder with BERT's random weights needs its first millions of word pieces to learn the
-frequency of each piece, before attention learns to use the context. Useful embeddings and attention
-can be computed without training. Word pieces get the leading singular vectors of their positive
-pointwise mutual information (Levy & Goldberg 2014, "Neural Word Embedding as Implicit Matrix
-Factorization"), with smoothed probabilities of contexts (Levy, Goldberg & Dagan 2015, "Improving
-Distributional Similarity", section 3.2). Positions get sines and cosines (Vaswani et al. 2017,
-section 3.5). With these, a head's queries and keys can be rotated so that the head attends to a
-position a few pieces before or after.
+A small encoder needs its first millions of word pieces to learn the frequency of each, before
+attention learns to use the context. Both can be computed without training. Word pieces get the
+leading singular vectors of their positive pointwise mutual information (Levy & Goldberg 2014,
+"Neural Word Embedding as Implicit Matrix Factorization"), with smoothed probabilities of contexts
+(Levy, Goldberg & Dagan 2015, "Improving Distributional Similarity", section 3.2). Positions get
+sines and cosines (Vaswani et al. 2017, section 3.5). With these, a head's queries and keys can be
+rotated so that the head attends to a position a few pieces before or after.
 """
 
 from __future__ import annotations

@@ -26,9 +26,8 @@ class DistilBertObjective(Objective):
         L_softMLM = T² mean over masked n of D_KL(f_t(X)^n || f_s(X)^n)    (2)
         L_align   = mean over n of 1 - cos(h_t(X)^n, h_s(X)^n)             (3)
 
-    The paper gives no temperature T: its equation 2 has T = 1, the default. The paper's student is
-    as wide as the teacher. If the widths differ, the student's hidden states are projected by a
-    learned matrix, as in Lewis et al. 2020 (`large_to_base`).
+    The paper gives no temperature T. If the widths differ, the student's hidden states are
+    projected by a learned matrix, as in Lewis et al. 2020 (`large_to_base`).
 
     Attributes:
         mlm_weight, soft_mlm_weight, align_weight, temperature: α1, α2, α3, T.
@@ -77,11 +76,9 @@ class TinyBertObjective(LayerObjective):
         L_Embed    = MSE(E_s W_e, E_t)                                 (7)
         L_output   = - mean over n of Σ_i f_t(X)_i^n ln f_s(X)_i^n     (8)
 
-    W_h and W_e are learned, and used only if the widths differ. W_h has no index in equation 6, so
-    all layers share it. E are the outputs of the embedding layers, since g(0) = 0 makes them layer
-    0. They are not the embedding tables, in which rare rows would count as much as frequent rows.
-    Attention maps are compared after softmax, because equation 10 has divergences of the same maps.
-    Equation 8 is over all N tokens, and in the authors' script only over the masked tokens.
+    W_h and W_e are learned, and used only if the widths differ; all layers share W_h. E are the
+    outputs of the embedding layers, not the tables, in which rare rows would count as much as
+    frequent ones. Attention maps are compared after softmax.
 
     Attributes:
         masked_output: whether L_output is over the masked tokens only.
@@ -136,10 +133,8 @@ class CompactObjective(LayerObjective):
         L_compact(l) = mean over n of 1 - cos(h_s^l,n, h_t^g(l),n)
                      + mean over heads i and n of D_KL(a_s^l,i_n || a_t^g(l),i_n)           (10)
 
-    L_mlm and L_softMLM are equations 1 and 2, the latter at temperature 1. Layers are summed, and
-    the student's attention comes first in the divergence, both as printed. The paper's student is
-    as wide as the teacher. If the widths differ, the student's hidden states are projected by one
-    learned matrix for all layers, as in equation 6.
+    L_mlm and L_softMLM are equations 1 and 2, the latter at temperature 1. If the widths differ,
+    hidden states are projected by one learned matrix for all layers, as in equation 6.
 
     Attributes:
         mlm_weight, soft_mlm_weight, layer_weight: α1, α2, α3.
@@ -168,11 +163,9 @@ class MobileBertObjective(LayerObjective):
                     + mean over heads i and n of D_KL(a_s^l,i_n || a_t^l,i_n)               (12)
 
     L_mlm is equation 1. Equation 12 has a sum over positions n; here it is a mean, as in equation
-    10 and Sun et al., since a sum would dominate the squared error in long sequences. The student's
-    attention comes first in the divergence, as printed. In the papers student and teacher have the
-    same number of layers and the same width, and layer l is compared with layer l. Otherwise the
-    layers of the student are mapped, and its hidden states are projected by one learned matrix for
-    all layers, as in equations 5 and 6.
+    10 and Sun et al., since a sum would dominate the squared error in long sequences. If the shapes
+    differ, layers are mapped, and hidden states are projected by one learned matrix for all layers,
+    as in equations 5 and 6.
 
     Attributes:
         mlm_share: α, above 0 and below 1. The paper gives no value; by default both have the same

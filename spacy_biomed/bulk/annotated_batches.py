@@ -97,13 +97,8 @@ def annotate(
                 min_confidence=min_confidence,
             )
             tables = dict(FoundTables(documents, layers).tables())
-        yield AnnotatedBatch(
-            tables["documents"],
-            tables["entities"],
-            tables.get("relations"),
-            tables.get("answers"),
-            errors,
-        )
+        optional = tables.get("relations"), tables.get("answers")
+        yield AnnotatedBatch(tables["documents"], tables["entities"], *optional, errors)
         first += len(items)
 
 

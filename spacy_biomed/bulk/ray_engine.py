@@ -278,11 +278,9 @@ def _check_address(address: str) -> None:
 def _isolate(folder: str) -> None:
     """Set the environment of a Ray that is started here, before it is imported.
 
-    It can be reached from this machine alone, and with a token, which it would write to the home
-    directory if it were not given one. It does not report its use. And it does not ask the network
-    which cloud this machine is of, since the home directory has a description of the cluster.
-
-    The folder is empty, and becomes the home directory.
+    It can be reached from this machine alone, and with a token, does not report its use, and does
+    not ask the network which cloud this machine is of: the empty folder becomes the home directory,
+    and gets a description of the cluster.
     """
     Path(folder, "ray_bootstrap_config.yaml").write_text("{}\n", encoding="utf8")
     os.environ.update(

@@ -42,10 +42,9 @@ _LANGUAGE = "xml:lang"
 def read_articles(file: BinaryIO, path: Path) -> Iterator[str]:
     """Yield the texts of the records of an XML file, with constant memory.
 
-    A record's title, abstract and body are one text, whose paragraphs are divided by blank lines.
-    Translations of an article or abstract, and articles within articles, are texts of their own.
-    Left out are tables, figures, formulas, footnotes, references and their numbers in the text, and
-    citations of PubMed without an abstract.
+    A record's title, abstract and body are one text, with blank lines between paragraphs, and
+    translations and articles within articles are others. Tables, figures, formulas, footnotes,
+    references and their numbers, and citations of PubMed without an abstract are left out.
     """
     records = _Records(path)
     while block := file.read(_BLOCK):

@@ -35,8 +35,7 @@ def find_files(folder: Path, is_wanted: Callable[[str], bool]) -> list[FoundFile
 
     Returns:
         the files. Entries that cannot be read have an error: folders without permission, links to
-        folders or to nothing, pipes or devices with the name of a file, and wanted files in a
-        compression that is not.
+        folders or to nothing, pipes or devices, and wanted files in a compression that is not.
     """
     found: list[FoundFile] = []
     waiting = [""]

@@ -138,8 +138,7 @@ def logits_setting(objective: Objective) -> str:
 def take_layers(teacher: PreTrainedModel, layers: int | Sequence[int]) -> PreTrainedModel:
     """Copy some of the teacher's layers, its embeddings, and its head if it has one.
 
-    The initialisation of Sanh et al. 2019, "DistilBERT", also used in "On the Effectiveness of
-    Compact Biomedical Transformers", section 4.1.2.
+    The initialisation of Sanh et al. 2019, "DistilBERT".
 
     Args:
         teacher: a model whose layers are named as in BERT, RoBERTa or DistilBERT.

@@ -99,9 +99,7 @@ class Thresholds:
     """The thresholds of the rules. Shares are from 0 to 1.
 
     They were chosen on biomedical abstracts, patient information and clinical cases in English and
-    Spanish, so that the sentences that a rule removes are nearly always noise. Ordinary medical
-    sentences look noisier than those of newspapers because of laboratory values, doses and gene
-    names.
+    Spanish, so that the sentences that a rule removes are nearly always noise.
 
     Attributes:
         min_words, max_words: number of words (separated by white space, with at least one letter).

@@ -47,9 +47,8 @@ _SHORTEST_WAVE = 4.0
 def start_from_text(model: PreTrainedModel, text: PackedText, *, seed: int) -> None:
     """Set initial weights of a BERT or RoBERTa model from a text.
 
-    It sets embeddings of pieces and positions, queries and keys of some heads, and the output bias
-    of each piece, which becomes the logarithm of its frequency, minus the mean. Embeddings of
-    pieces that are not in the text, and all other weights, do not change.
+    Embeddings of pieces in the text and of positions, queries and keys of some heads, and the
+    output bias of each piece (the logarithm of its frequency, minus the mean) are set.
 
     Args:
         model: a model for masked language modelling with random weights and tied embeddings.

@@ -79,8 +79,7 @@ def learn_vocabulary(
 def learn_word_pieces(texts: Iterable[str], size: int, *, lowercase: bool = False) -> Tokenizer:
     """Learn a WordPiece vocabulary (Wu et al. 2016, "Google's Neural Machine Translation System").
 
-    The tokenizer treats text and special tokens as BERT's does, with `lowercase` as the uncased
-    one's. Texts are read twice; those of an iterator are therefore kept in memory.
+    Text and special tokens are treated as by BERT's tokenizer, with `lowercase` by the uncased one.
     """
     if iter(texts) is texts:
         texts = list(texts)
@@ -108,9 +107,8 @@ def learn_word_pieces(texts: Iterable[str], size: int, *, lowercase: bool = Fals
 def learn_byte_pairs(texts: Iterable[str], size: int) -> Tokenizer:
     """Learn a vocabulary by byte-level byte-pair encoding, of at most `size` entries.
 
-    Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". The tokenizer treats
-    text and special tokens as RoBERTa's does, with the same ids for special tokens: <s> 0, <pad> 1,
-    </s> 2, <unk> 3, and <mask> last. Texts are read once.
+    Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". Text and special
+    tokens are treated as by RoBERTa's tokenizer, with its ids: <s> 0, <pad> 1, </s> 2, <unk> 3.
     """
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     least = len(BPE_SPECIAL_TOKENS) + len(alphabet) + 1

@@ -104,9 +104,9 @@ class PhiPatterns(Described, Pipe):
         found = [span for span in spans if span is not None]
         key = self.cfg["spans_key"]
         if key is None:
-            has_layer = doc.has_annotation("ENT_IOB")
+            is_looked_at = doc.has_annotation("ENT_IOB", require_complete=True)
             united = filter_spans(self._unite(doc, doc.ents, found))
-            doc.set_ents(united, default="outside" if has_layer else "missing")
+            doc.set_ents(united, default="outside" if is_looked_at else "missing")
         elif key in doc.spans:
             write_mentions(doc, key, self._unite(doc, doc.spans[key], found))
         return doc

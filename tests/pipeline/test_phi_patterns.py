@@ -104,6 +104,8 @@ def test_patterns_alone_do_not_make_a_pipeline_that_de_identifies():
         component.check_pipeline()
     nlp.replace_pipe("biomed_deidentify", "biomed_deidentify", config={"kinds": {"WHO": "name"}})
     assert nlp("Ana Ruiz, 12/03/2019")._.deidentified is None
+    nlp.add_pipe("biomed_phi_patterns", "english", config={"language": "en"}, first=True)
+    assert nlp("Ana Ruiz, 12/03/2019")._.deidentified is None
 
 
 def test_the_component_is_saved_with_the_pipeline(tmp_path):

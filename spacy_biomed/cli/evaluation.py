@@ -236,7 +236,7 @@ def _measure_corpora(
         table.add_row(row.corpus, row.label or "all", f"{row.mentions:,}", *shares)
     Console().print(table)
     if left_out:
-        typer.echo(f"Left out, without a label of the pipeline: {', '.join(left_out)}")
+        typer.echo(f"Left out, without entities of the pipeline's labels: {', '.join(left_out)}")
 
 
 @contextmanager

@@ -241,9 +241,8 @@ def _check_identifier(parts: Mapping[str, list[Document]], identifier: str) -> N
     found = [one for part in parts.values() for document in part for one in document.mentions or ()]
     names = sorted({name for mention in found for name in mention.attributes})
     if found and identifier not in names:
-        has = ", ".join(names) or "none"
         problem = f"--identifier {quote(identifier)}: mentions have no such attribute"
-        raise BiomedError(f"{problem}; they have: {has}")
+        raise BiomedError(f"{problem}; they have: {', '.join(names) or 'none'}")
 
 
 def _place(

@@ -84,10 +84,7 @@ def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
         with leaving_out():
             if file.suffix.lower() in endings and not file.with_suffix(".txt").is_file():
                 raise BiomedError(f"{file}: there is no {file.stem}.txt beside it; add its text")
-    annotations: dict[Path, list[_Placed]] = {}
-    for file in texts:
-        with leaving_out():
-            annotations[file] = _read_annotations(file, encoding)
+    annotations = dict(keep_sound(lambda file: (file, _read_annotations(file, encoding)), texts))
     has_relations = any(
         line[:1] in ("R", "E", "*") for lines in annotations.values() for _, line in lines
     )

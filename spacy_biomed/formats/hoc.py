@@ -87,13 +87,11 @@ def _read_abstract(
         document = Document(id, "", cats=_create_cats(set().union(*found)), source=source)
         document.sentences = [document.append(sentence) for sentence in sentences]
         return [document]
-    documents = []
-    for number, (sentence, hallmarks) in enumerate(zip(sentences, found, strict=True)):
-        cats, whole = _create_cats(hallmarks), [(0, len(sentence))]
-        part = Document(f"{id}_s{number}", sentence, cats=cats, sentences=whole, source=source)
-        part.part_of = id
-        documents.append(part)
-    return documents
+    pairs = enumerate(zip(sentences, map(_create_cats, found), strict=True))
+    return [
+        Document(f"{id}_s{n}", one, cats=cats, sentences=[(0, len(one))], part_of=id, source=source)
+        for n, (one, cats) in pairs
+    ]
 
 
 def _create_cats(hallmarks: set[str]) -> dict[str, float]:
@@ -132,8 +130,7 @@ def split_hoc(documents: Sequence[Document], folder: Path | str) -> dict[str, li
         shuffled = sorted(abstracts)
         random.Random(0).shuffle(shuffled)
         first, second = round(0.7 * len(shuffled)), round(0.8 * len(shuffled))
-        listed = [shuffled[:first], shuffled[first:second], shuffled[second:]]
-        listed = list(map(sorted, listed))
+        listed = [*map(sorted, (shuffled[:first], shuffled[first:second], shuffled[second:]))]
     return {
         part: [document for id in ids for document in abstracts[id]]
         for part, ids in zip(_SPLIT, listed, strict=True)

@@ -105,9 +105,8 @@ def _create_mentions(text: str, tags: list[Element], label_name: str) -> list[Me
 
 def _create_mention(tag: Element, label_name: str) -> Mention:
     place = (tag.get_whole_number("start"), tag.get_whole_number("end"))
-    others = {name: value for name, value in tag.attributes.items() if value}
-    for name in (*_PLACE, label_name):
-        others.pop(name, None)
+    known = (*_PLACE, label_name)
+    others = {name: one for name, one in tag.attributes.items() if one and name not in known}
     if label_name == CATEGORY_OF_TAG:
         others["category"] = tag.name
     return Mention(tag.get(label_name), (place,), tag.get("id"), others)

@@ -178,13 +178,12 @@ def _has_spans(record: _Object) -> bool:
 def _parse_spans(record: _Object, text: str, where: str) -> _Spans:
     spans = _get_list(record, "spans", where)
     given = [get_id(span, "id") for span in spans if isinstance(span, dict)]
-    are_distinct = len(set(given)) == len(spans) and all(given)
+    is_named = not record.get("relations") or (len(set(given)) == len(spans) and all(given))
     mentions = []
     for number, span in enumerate(spans, start=1):
         with leaving_out():
             offsets, label = _get_offsets(span, where), _get(span, "label", str, where)
             given_id = get_id(span, "id")
-            is_named = are_distinct or not record.get("relations")
             id = given_id if is_named else f"T{number}"
             extra = span.get("attributes")
             extra = extra if isinstance(extra, dict) else {}

@@ -131,9 +131,8 @@ def _find_text(data: dict[str, object], results: list[_Result], where: str) -> s
             f"{where}: several texts have regions ({', '.join(map(escape, tags))}); export one text"
         )
     names = [*tags, *(get_id(result, "to_name") for result in results), "text"]
-    names = [name for name in names if name in strings]
-    if not names and len(strings) == 1:
-        names = list(strings)
+    only = strings if len(strings) == 1 else ()
+    names = [name for name in names if name in strings] or list(only)
     if not names:
         fields = ", ".join(map(escape, list(data)[:5])) or "none"
         raise BiomedError(
@@ -266,9 +265,7 @@ def _parse_relations(document: Document, results: list[_Result]) -> list[Relatio
         return look_up(by_id, id, where, f"region for a relation with {quote(id)}").id
 
     relations: list[Relation] = []
-    for result in results:
-        if result.get("type") != "relation":
-            continue
+    for result in (one for one in results if one.get("type") == "relation"):
         with leaving_out():
             head, tail = find(result, "from_id"), find(result, "to_id")
             labels = result.get("labels") or ["relation"]
@@ -338,8 +335,6 @@ def _create_task(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str
         chosen = [label for label, score in found["cats"].items() if score >= _CHOSEN]
         result.append(mark(CHOICES, CHOICES, "choices", {"choices": chosen}))
     prediction: dict[str, object] = {"model_version": shard.pipeline, "result": result}
-    lowest = find_lowest(mentions)
-    if lowest is not None:
+    if (lowest := find_lowest(mentions)) is not None:
         prediction["score"] = lowest
-    data = {**item.fields, TEXT: doc.text, "id": item.id}
-    return {"data": data, "predictions": [prediction]}
+    return {"data": {**item.fields, TEXT: doc.text, "id": item.id}, "predictions": [prediction]}

@@ -143,6 +143,8 @@ class CueMatcher:
         Backward, a term ends with its first word, and places are negative.
         """
         root = self._root
+        # A mention that is a term ("mother") may be within a longer term ("mother reports").
+        mentions = [(start, end) for start, end in mentions if not self._is_term(words[start:end])]
         mention_ends = dict(mentions)
         taken = {place for start, end in mentions for place in range(start, end)}
         forward: list[_Found] = []
@@ -165,17 +167,22 @@ class CueMatcher:
                 if (node := node.get(words[end])) is None:
                     break
                 end += 1
-                is_whole = limit in (None, end)
-                if _END in node and (is_whole or node[_END][2]):
+                if _END in node and (limit is None or node[_END][2]):
                     past, groups = end, node[_END]
-                if is_whole and _SENTENCE_END in node and sentences[end] != number:
+                if limit is None and _SENTENCE_END in node and sentences[end] != number:
                     past, groups = end, node[_SENTENCE_END][_END]
             if past > start:
                 if groups[0]:
-                    forward.append((start if limit and past < limit else past, number, groups[0]))
+                    forward.append((start if limit else past, number, groups[0]))
                 if groups[1]:
                     backward.append((-start, number, groups[1]))
         return forward, backward
+
+    def _is_term(self, words: Sequence[int]) -> bool:
+        node: Any = self._root
+        for word in words:
+            node = node.get(word, {})
+        return _END in node
 
 
 @cache

@@ -291,7 +291,14 @@ No se confirma [trombosis n]
 [Sepsis u] sospechada
 DD: [linfoma u]
 [Fiebre], a descartar [endocarditis u]
-[Niega fiebre n], [tos n]""",
+[Niega fiebre n], [tos n]
+[Atorvastatina n] 40 mg (suspendida)
+[Rx tórax]: no se observan [infiltrados n]
+[Edemas n]: no se observan.
+Traída por su [hija] por [fiebre]. [Hija] niega [caídas n]. [Hermana] con [asma f]
+No se pudo descartar [tumor u], pendiente de [colonoscopia]
+No tomar [AINE n]. No tolera [metformina n]
+Ante cualquier signo de [sangrado y], acudir""",
     "en": """
 Not only [fever] but also [cough]
 No [fever n], [chills n] or [cough n] but [pain]
@@ -395,7 +402,15 @@ He is not known to have [diabetes n]
 Provisional diagnosis: [gout u]
 Query [gout u]
 She [denies fever n], [chills n] and [cough n]; [lack of energy] and [negative symptoms]
-No [h/o gout nh]; [r/o asthma u]""",
+No [h/o gout nh]; [r/o asthma u]
+CV: + [orthopnea], - [palpitations n]
+Treated for [pneumonia n], which has since resolved.
+[Lisinopril n] (discontinued due to [cough])
+[Warfarin n] - held
+Return precautions: [fever y], [vomiting y]
+[COPD] exacerbation - likely viral. [Gout u] likely.
+His [mother] reports that he has [fever]. [Mother] with [gout f]
+He was not found to have [gout n]. [Pneumonia n], now resolved""",
 }
 
 

@@ -28,13 +28,8 @@ def read_docs(path: Path, vocab: Vocab) -> Iterator[Doc]:
 
 
 def _unpack(doc_bin: DocBin, path: Path, vocab: Vocab) -> Iterator[Doc]:
-    docs = doc_bin.get_docs(vocab)
-    while True:
-        with _explaining_damage(path):
-            doc = next(docs, None)
-        if doc is None:
-            return
-        yield doc
+    with _explaining_damage(path):
+        yield from doc_bin.get_docs(vocab)
 
 
 def read_doc_bin(path: Path) -> DocBin:

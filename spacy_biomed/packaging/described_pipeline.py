@@ -106,11 +106,10 @@ def write_described_pipeline(
             remove_words(load_pipeline(str(partial)), partial)
         content = json.dumps(meta, indent=2, ensure_ascii=False)
         (partial / "meta.json").write_text(content, encoding="utf8")
-        named_scores = dict(zip(others, other_scores, strict=True))
         card = create_card(
             meta,
             heads,
-            others=named_scores,
+            others=dict(zip(others, other_scores, strict=True)),
             robustness=measured,
             of_pairs=any(map(get_pair, islice(read_docs(corpus / "train.spacy", Vocab()), 1))),
             confidences=_read_confidences(pipeline, config),

@@ -72,8 +72,7 @@ class EncoderHead(DescribedHead, BatchLearner):
             compared = self.compare(example)
             if compared is not None:
                 by_label = LabelScores.count([compared]).by_label.items()
-                counts = {label: (score.tp, score.fp, score.fn) for label, score in by_label}
-                tallies.append({label: list(map(float, own)) for label, own in counts.items()})
+                tallies.append({x: [float(n) for n in (s.tp, s.fp, s.fn)] for x, s in by_label})
         return tallies
 
     def compare(self, example: Example) -> Compared | None:

@@ -15,7 +15,6 @@ from thinc.api import Config
 from ..errors import BiomedError, quote
 from ..pipeline.component_classes import find_described
 from ..pipeline.encoder_head import CalibratedHead, EncoderHead, add_labels
-from ..pipeline.encoder_pipe import EncoderPipe
 from ..pipeline.ner import BiomedNER
 from ..pipeline.pipeline_loading import find_trainable, load_pipeline
 from .config import fill_config, read_description
@@ -106,14 +105,14 @@ def create_update(
     known = {label for head in heads for label in head.labels}
     taught = description.get("taught", {}).get("components", ())
     untaught = {label for head in heads if head.name not in taught for label in head.labels}
-    frozen = {name: nlp.get_pipe(name) for name in nlp.component_names if name not in trained}
-    encoders = [pipe for name in trained if isinstance(pipe := nlp.get_pipe(name), EncoderPipe)]
-    listening = {name for encoder in encoders for name in encoder.listening_components}
+    frozen = {name: pipe for name, pipe in nlp.components if name not in trained}
+    learning: list[Any] = [pipe for name, pipe in nlp.components if name in trained]
+    moved = {name for pipe in learning for name in getattr(pipe, "listening_components", ())}
     return Update(
         config,
         sorted(annotated - known) if heads else [],
         sorted(untaught - annotated),
-        [name for name, p in frozen.items() if name in listening or isinstance(p, EncoderHead)],
+        [name for name, p in frozen.items() if name in moved or isinstance(p, EncoderHead)],
     )
 
 

@@ -15,7 +15,7 @@ from ...annotations.relation_layer import SpanRelation, read_relation
 from ...annotations.seen_mentions import mentions_of
 from ...encoders.batching.encoded import EncodedBatch
 from ...encoders.finite import check_scores
-from ...encoders.listener import POOLINGS
+from ...encoders.listener import NO_ENCODER, POOLINGS
 from ...errors import BiomedError
 from ..encoder_head import Compared, Predictions, own_arguments, skip_batch
 from ..factories import configure_head, register_factory
@@ -209,9 +209,7 @@ class BiomedRelations(RelationHead):
         """The vector of the first position of each candidate's window: (candidates, width)."""
         encoder: Model[list[Doc], EncodedBatch] | None = self.model.get_ref("tok2vec").encoder
         if encoder is None:
-            raise BiomedError(
-                f"no encoder comes before '{self.name}' in the pipeline: add biomed_transformer"
-            )
+            raise BiomedError(NO_ENCODER)
         style, vocab = self.cfg["arguments"], Vocab()  # the pipeline's own would keep every text
         texts = {place: docs[place].text for place in {one.doc for one in candidates}}
         windows = [

@@ -261,16 +261,15 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
             targets = self._targets(example)
             sums += np.nan_to_num(targets)
             counts += ~np.isnan(targets)
-        given = list(zip(labels, sums.tolist(), counts.tolist(), strict=True))
-        missing = [label for label, _, count in given if not count]
-        if is_mentioned and missing:
+        missing, always = (np.array(labels)[one] for one in (counts == 0, sums == counts))
+        if is_mentioned and len(missing):
             each = "each of " if self.cfg["exclusive"] else ""
             raise BiomedError(
                 f"no document of the training corpus has a value in doc.cats for {each}the labels "
                 f"{', '.join(missing)} of '{self.name}': give 0.0 to one that does not apply, or "
                 f"take it out of initialize.components.{self.name}.labels"
             )
-        if always := [label for label, total, count in given if total == count > 0]:
+        if is_mentioned and len(always):
             warnings.warn(
                 f"all values of the training corpus in doc.cats for {', '.join(always)} of "
                 f"'{self.name}' are 1.0: give 0.0 to the texts that it does not apply to",

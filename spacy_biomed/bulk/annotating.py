@@ -171,7 +171,9 @@ def annotate_collection(
             # It stops readers of the whole folder, which would mix its tables.
             if format == "parquet" and not (output / EXPLANATION).exists():
                 write_part(output, EXPLANATION, _READ_A_TABLE.encode())
-    counts = sum((Counter(one.counts) for one in finished.values()), Counter[str]())
+    counts = Counter[str]()
+    for one in finished.values():
+        counts.update(one.counts)  # a sum would leave out what was not found
     failed = [error for number in sorted(finished) for error in finished[number].errors]
     return BulkReport(counts, failed, len(manifest.shards), continued, uncalibrated)
 

@@ -398,6 +398,11 @@ def test_an_identifier_of_a_doc_may_be_zero(run, tmp_path):
     assert [json.loads(line)["id"] for line in lines] == ["0", "17", "a.spacy:3"]
 
 
+def test_what_was_not_found_is_counted_too(run, tmp_path):
+    (tmp_path / "a.txt").write_text("nobody\n")
+    assert "entities: 0\n" in run("annotate", "a.txt", "out").output
+
+
 # Texts and paths
 
 

@@ -39,7 +39,7 @@ from .manifest import (
     record_finished,
     write_results,
 )
-from .ray_engine import annotate_on_ray
+from .ray_engine import annotate_on_ray, check_ray
 from .shard_worker import ATTEMPTS, Engine, explain_deaths, find_input, find_states, load
 from .shards import BulkSettings, ShardAnnotator, ShardWork
 
@@ -123,8 +123,10 @@ def annotate_collection(
         check_columns(format, settings.columns, settings.meanings)
     meanings = read_meanings(settings.meanings)
     parts = find_input(source, settings, deidentification)
-    if settings.gpu_id >= 0 and settings.engine == "ray":
-        raise BiomedError("--gpu-id is for processes of this machine: leave --engine ray out")
+    if settings.engine == "ray":
+        if settings.gpu_id >= 0:
+            raise BiomedError("--gpu-id is for processes of this machine: leave --engine ray out")
+        check_ray(settings.address)
     with setting_variable(ENGINE_VARIABLE, os.environ.get(ENGINE_VARIABLE, ENGINE)):
         nlp = load(pipeline, settings, deidentification)
         uncalibrated = list_uncalibrated(nlp)

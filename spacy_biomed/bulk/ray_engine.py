@@ -45,8 +45,6 @@ def annotate_on_ray(
 
     Ray's driver, which prints messages and may end without an exception, is a process of its own.
     """
-    if find_spec("ray") is None:
-        raise BiomedError(f"--engine ray needs Ray: {install_command('ray')}")
     if not unfinished:
         return
     with _temporary_folder() as folder:
@@ -241,7 +239,7 @@ def _connected(work: ShardWork, folder: str) -> Iterator[dict[str, str]]:
             _temp_dir=folder,
         )
     else:
-        _check_address(settings.address)
+        check_ray(settings.address)
     import ray
 
     level = "info" if settings.verbose else "error"
@@ -261,9 +259,11 @@ def _connected(work: ShardWork, folder: str) -> Iterator[dict[str, str]]:
             _remove_folder(folder)  # `annotate_on_ray` does too, unless it was killed
 
 
-def _check_address(address: str) -> None:
-    """Find out whether anything answers at an address: Ray itself tries for many minutes."""
-    if address == "auto":
+def check_ray(address: str | None) -> None:
+    """Raise BiomedError without Ray, or an answer at an address: Ray tries for many minutes."""
+    if find_spec("ray") is None:
+        raise BiomedError(f"--engine ray needs Ray: {install_command('ray')}")
+    if address is None or address == "auto":
         return
     host, _, port = address.rpartition(":")
     try:

@@ -162,14 +162,19 @@ def test_after_the_loss_of_a_node_the_bytes_are_those_of_one_process(ruler, note
 
 
 def test_without_ray_or_a_cluster_one_line_says_what_to_do(ruler, notes, tmp_path, monkeypatch):
-    nowhere = BulkSettings(shard_size=5, engine="ray", address="127.0.0.1:1")
+    def annotate(address):
+        settings = BulkSettings(shard_size=5, engine="ray", address=address)
+        annotate_collection(str(ruler), notes, tmp_path / "out", settings)
+
+    monkeypatch.setattr(ray_engine, "find_spec", lambda name: True)
     with pytest.raises(BiomedError, match=r"127\.0\.0\.1:1: nothing answers there .*ray start"):
-        ray_engine._check_address("127.0.0.1:1")
+        annotate("127.0.0.1:1")
     with pytest.raises(BiomedError, match="cluster: nothing answers there"):
-        ray_engine._check_address("cluster")
+        annotate("cluster")
     monkeypatch.setattr(ray_engine, "find_spec", lambda name: None)
     with pytest.raises(BiomedError, match=re.escape(f"needs Ray: {install_command('ray')}")):
-        annotate_collection(str(ruler), notes, tmp_path / "out", nowhere)
+        annotate(None)
+    assert not (tmp_path / "out").exists()  # before the input is read
 
 
 @pytest.mark.slow

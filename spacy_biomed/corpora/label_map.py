@@ -147,7 +147,7 @@ def _map(document: Document, label_map: LabelMap) -> Document:
             renamed.append(replace(mention, label=label))
         elif (label := label_map.uncertain_as(mention.label)) is not None:
             uncertain.append(replace(mention, label=label))
-    gone = mention_names(document.mentions) - mention_names(kept)
+    gone = mention_names(document.mentions) - mention_names(kept, document.mentions)
     relations = document.relations
     if relations is not None:
         relations = [one for one in relations if gone.isdisjoint({one.head, one.tail})]

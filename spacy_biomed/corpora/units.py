@@ -89,7 +89,7 @@ def _copy_part(document: Document, number: int, start: int, end: int) -> Documen
     if mentions is not None:
         mentions = [one.move(-start) for one in mentions if start <= one.start < end]
     if relations is not None:
-        names = mention_names(mentions or ())
+        names = mention_names(mentions or (), document.mentions or ())
         relations = [one for one in relations if {one.head, one.tail} <= names]
     tokens = document.tokens
     if tokens is not None:
@@ -137,7 +137,7 @@ def mark_pairs(
     for pair in combinations(mentions, 2):
         if types is not None and frozenset(one.label for one in pair) not in types:
             continue
-        names = [mention_names([mention]) for mention in pair]
+        names = [mention_names([mention], mentions) for mention in pair]
         labels = [
             relation.label
             for relation in document.relations

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ from .documents import (
     Mention,
     Offsets,
     Relation,
+    list_concepts,
     list_files,
-    mention_names,
     parse_offset,
     read_text,
 )
@@ -185,7 +186,11 @@ def _create_relations(relation: _Part, document: Document) -> Iterator[Relation]
                 f"{node[_WHERE]}: there {found} {quote(id)} in document "
                 f"{quote(document.id)}; write the id of one annotation as refid"
             )
-    ids = ids or roles or _find_concepts(infons, document)
+    if not nodes:
+        ids = roles or _find_concepts(infons, document)
+        # An annotation that is numbered as a concept is another thing.
+        mentions = document.mentions or ()
+        document.mentions = [replace(one, id="") if one.id in ids else one for one in mentions]
     if not labels or len(ids) < 2:
         raise BiomedError(
             f'{relation[_WHERE]}: a relation needs an infon with the key "type" and two nodes'
@@ -208,7 +213,7 @@ def _find_concepts(infons: dict[str, str], document: Document) -> list[str]:
     They are the values of infons that are concepts of mentions. Other values, such as BioRED's
     "novel", count only if fewer than two are concepts.
     """
-    names = mention_names(document.mentions or ())
+    names = {name for mention in document.mentions or () for name in list_concepts(mention)}
     concepts = [value for value in infons.values() if value in names]
     return concepts if len(concepts) > 1 else list(infons.values())
 

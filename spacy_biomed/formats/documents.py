@@ -7,7 +7,7 @@ a `BiomedError` of one line: the file, the line, what is wrong, and what to do.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -137,9 +137,11 @@ def list_concepts(mention: Mention) -> list[str]:
     return [one for value in values for one in split_ids(value)]
 
 
-def mention_names(mentions: Iterable[Mention]) -> set[str]:
-    """The names that relations may give to mentions: their ids and concepts."""
-    return {name for one in mentions for name in (*filter(None, [one.id]), *list_concepts(one))}
+def mention_names(mentions: Collection[Mention], among: Collection[Mention] = ()) -> set[str]:
+    """The names that relations give to mentions: ids, and concepts that are no id `among` all."""
+    concepts = {concept for one in mentions for concept in list_concepts(one)}
+    ids = {one.id for one in mentions if one.id}
+    return ids | concepts.difference(one.id for one in among)
 
 
 def create_pair(

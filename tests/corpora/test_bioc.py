@@ -3,6 +3,8 @@ import re
 
 import pytest
 
+from spacy_biomed.corpora.convert import create_pipeline
+from spacy_biomed.corpora.gold import create_gold_doc
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.formats.bioc import read_bioc
 from spacy_biomed.formats.documents import Relation, list_concepts
@@ -267,6 +269,20 @@ def test_relations_of_pubtator3_are_between_the_concepts_of_their_roles(tmp_path
     (tmp_path / "a.json").write_text(json.dumps({"PubTator3": [document_json(relation)]}))
     (document,) = read_bioc(tmp_path / "a.json")
     assert document.relations == [Relation("Bind", "G1", "G2", "R1")]
+
+
+@pytest.mark.parametrize("has_roles", [True, False])
+def test_a_concept_is_not_the_annotation_of_its_number(tmp_path, has_roles):
+    named = {f"role{n}": {"identifier": str(n)} for n in (1, 2)} if has_roles else {"a": 1, "b": 2}
+    infons = {"type": "Bind", "score": "3", **named}
+    document = document_json({"id": "R1", "infons": infons})
+    (annotations,) = (passage["annotations"] for passage in document["passages"])
+    annotations[0]["infons"]["identifier"], annotations[1]["infons"]["identifier"] = "2", "1"
+    annotations.append({**annotations[0], "id": "3", "infons": {"type": "Gene"}})
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    (document,) = read_bioc(tmp_path / "a.json")
+    ((head, tail, label, _),) = create_gold_doc(create_pipeline("en"), document)._.relations
+    assert (head.text, label, tail.text) == ("two", "Bind", "one")
 
 
 @pytest.mark.parametrize("write", [write_json, write_xml])

@@ -1,6 +1,7 @@
 """Labels renamed, left out, and made uncertain."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import spacy
@@ -32,6 +33,14 @@ def test_labels_are_renamed_left_out_or_made_uncertain():
     assert mapped.relations == []
     assert label_map.rename_all(["Gene", "Family", "Cell", "Other"]) == {"GENE", "Other"}
     assert DOCUMENT.mentions[0].label == "Gene"
+
+
+def test_an_attribute_is_not_the_argument_that_is_left_out():
+    first, *others = DOCUMENT.mentions
+    mentions = [replace(first, attributes={"stage": "T3"}), *others]
+    document = replace(DOCUMENT, mentions=mentions, relations=[Relation("in", "T2", "T3")])
+    ((mapped,),) = map_labels({"train": [document]}, parse_label_map(["Cell="])).values()
+    assert mapped.relations == []
 
 
 def test_several_labels_may_get_one_name_and_others_stay():

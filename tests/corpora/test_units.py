@@ -53,6 +53,7 @@ def test_no_mention_is_cut_and_each_is_in_one_sentence():
 def test_relations_stay_with_their_arguments_and_others_are_counted():
     found = [mention("Aspirin", id="T1"), mention("COX-1", "GENE", "T2"), mention("Zinc", id="T3")]
     inside, between = Relation("INHIBITS", "T1", "T2"), Relation("LIKE", "T3", "T1")
+    found[1].attributes["dose"] = "T3"  # a value of an attribute, and no argument
     first, _, last = cut_sentences(document(mentions=found, relations=[inside, between]), "en")
     assert first.relations == [inside] and last.relations == []
     assert first.changes == ["relations between sentences"]

@@ -64,8 +64,7 @@ class LabelMap:
 
 def check_labels(labels: Iterable[str], found: Collection[str], where: str) -> None:
     """Raise BiomedError if a corpus has no such label; `where` is the option that names it."""
-    missing = [label for label in labels if label not in found]
-    if missing:
+    if missing := [label for label in labels if label not in found]:
         held = f"it has {escape(', '.join(sorted(found)), 300)}" if found else "it has no mentions"
         raise BiomedError(f"{where}: no mention of the corpus is a '{missing[0]}'; {held}")
 

@@ -133,8 +133,7 @@ def _add_text(document: Document, unit: _Part, annotated: list[_Part]) -> Offset
     for part in annotated:
         for annotation in _parts(part, "annotations"):
             with leaving_out():
-                locations = _parts(annotation, "locations")
-                if locations:
+                if locations := _parts(annotation, "locations"):
                     mention = _create_mention(annotation, locations, offset)
                     where = annotation[_WHERE]
                     mention = locate(text, mention, get_covered(annotation, where), where)

@@ -196,8 +196,7 @@ def _check_xml(content: bytes, path: Path, encoding: str, kind: str) -> str:
     Return the text without its declaration, which may say XML 1.1; no parser here reads that.
     """
     text = decode_xml(content, path, encoding).removeprefix(BYTE_ORDER_MARK)
-    declaration = _DECLARATION.match(text)
-    if declaration:
+    if declaration := _DECLARATION.match(text):
         # Its line ends stay, so that messages have the right line.
         text = "\n" * declaration.group().count("\n") + text[declaration.end() :]
     parse_xml(text, path, kind)
@@ -289,8 +288,7 @@ def _list_links(annotation: FeatureStructure) -> Iterator[tuple[str, object]]:
     for feature in annotation.type.all_features:
         links = getattr(getattr(annotation, feature.name, None), "elements", None)
         for link in links if isinstance(links, list) else ():
-            target = getattr(link, "target", None)
-            if target is not None:
+            if (target := getattr(link, "target", None)) is not None:
                 yield str(getattr(link, "role", None) or feature.name), target
 
 

@@ -90,8 +90,7 @@ def _read(file: Path, encoding: str) -> Iterator[_Task]:
                     f"{where}: this is JSON-MIN, which leaves out relations; export as JSON"
                 )
             data = get_field(task, "data", dict, where)
-            results = _find_annotation(task, where)
-            if results is not None:
+            if (results := _find_annotation(task, where)) is not None:
                 id = get_id(data, "id") or get_id(task, "id", f"{file.stem}-{index}")
                 text = _find_text(data, results, where)
                 yield Document(id=id, text=text, source=where), results

@@ -186,8 +186,7 @@ def locate(
                 what = f"the annotation reads {quote(covered)}, the text {quote(read)}"
                 note(RESPELT, f"{where}: {what}")
                 return _strip(text, mention)
-        moved = _search(text, mention, covered)
-        if moved is not None:
+        if (moved := _search(text, mention, covered)) is not None:
             place = f"{quote(mention.start)}-{quote(mention.end)} to {moved.start}-{moved.end}"
             note(MOVED, f"{where}: {quote(covered)} from {place}")
             return _strip(text, moved)
@@ -200,8 +199,7 @@ def _strip(text: str, mention: Mention) -> Mention:
     fragments = []
     for start, end in mention.fragments:
         covered = text[start:end]
-        stripped = covered.strip()
-        if stripped:
+        if stripped := covered.strip():
             start += covered.index(stripped)
             fragments.append((start, start + len(stripped)))
     if not fragments or tuple(fragments) == mention.fragments:

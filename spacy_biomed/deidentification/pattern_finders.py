@@ -15,9 +15,9 @@ _NUMBERS = frozenset({"record", "national_id", "date", "phone", "room"})
 def find_columns(plain: PlainText, language: str) -> Found:
     """Find the cells of columns, and the values of keys, whose name says that they are personal.
 
-    Cells are separated by tabs, semicolons, bars or commas. At least half of the cells of a table's
-    first line are heads, and none ends with a colon: tabs may stand for spaces in "Fecha de
-    ingreso:". Its lines have as many cells, one more or one less.
+    Cells are separated by tabs, semicolons, bars or commas. At least a fifth of the cells of a
+    table's first line (half, with commas) are heads, and none ends with a colon: tabs may stand for
+    spaces in "Fecha de ingreso:". Its lines have as many cells, one more or one less.
     """
     if "<" in plain.text or "'" in plain.text or '"' in plain.text:
         yield from _find_pairs(plain.text)
@@ -47,7 +47,7 @@ def _find_cells(text: str, sign: str) -> Iterator[tuple[int, int, str]]:
         heads = [_read_head(cell) for _, cell in cells]
         known, filled = sum(map(bool, heads)), sum(bool(cell) for _, cell in cells)
         has_colon = any(cell.endswith(":") for _, cell in cells)
-        if known >= max(_FEWEST, filled / 2) and not has_colon:
+        if known >= max(_FEWEST, filled / (2 if sign == "," else 5)) and not has_colon:
             columns = heads
         elif columns and len(cells) >= _FEWEST and abs(len(cells) - len(columns)) <= 1:
             for (start, cell), pattern in zip(cells, columns, strict=False):

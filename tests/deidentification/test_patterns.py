@@ -96,6 +96,16 @@ def find(text, language="es"):
         ("es", "NAF 35/10123456/78", "35/10123456/78", "insurance"),
         ("es", "diligencias previas 1234/2022", "1234/2022", "encounter"),
         ("es", "iniciales MGT, de 60", "MGT", "name"),
+        ("es", "buenas tardes, soy raul de analisis", "raul", "name"),
+        ("es", "NIF del tutor legal: B-18765432", "B-18765432", "national_id"),
+        ("es", "en el apto 502 de la torre", "apto 502", "address"),
+        ("es", "serie 1.2.840.113619.2.55.3", "1.2.840.113619.2.55.3", "encounter"),
+        ("en", "can you bleep suresh", "suresh", "name"),
+        ("en", "mother Miriam née Adler", "Adler", "name"),
+        ("en", "Galway (H91 X4YE)", "H91 X4YE", "postal_code"),
+        ("en", "sent to NORTHSIDE URGENT CARE", "NORTHSIDE URGENT CARE", "institution"),
+        ("en", "ACC: 10293847", "10293847", "encounter"),
+        ("en", "(415) 555-0136 x22", "(415) 555-0136 x22", "phone"),
         ("en", "PATIENT MBEKI THANDIWE  SEX F", "MBEKI THANDIWE", "name"),
         ("en", "2207-B OLD CHAPEL HILL RD", "2207-B OLD CHAPEL HILL RD", "address"),
         ("en", "RD DURHAM NC 27707 INS", "27707", "postal_code"),
@@ -123,7 +133,8 @@ def test_what_has_the_form_of_personal_data_is_found(language, text, form, patte
 CLINICAL_ES = """TA 120/80, dolor 5/10, escala 3/5, 1/2 comprimido, 12,5 mg cada 8 h, 10-20 mg.
 Leucocitos 12500, plaquetas 250.000, Hb 13.5, pH 7.35, Na 140, glucosa 100-200..
 T3N0M0, HLA-B27, CIE 250.00, a los 3 días, 2.5.10, INR 2.0-3.0, FG 90 ml/min, en 2000 ml.
-RM 2019: sin cambios. Sintrom: lunes 1/2, martes 20 mg. Afecta al 1/3 distal. Yasmin 3 mg.
+RM 2019: sin cambios. Amoxicilina c/12h, Pantoprazol, clindamicina c/8 h, vancomicina.
+Sintrom: lunes 1/2, martes 20 mg. Afecta al 1/3 distal. Yasmin 3 mg.
 Índice de Mayo 1, Los Ángeles B. Operación de Mayo-Robson.
 OBX|1|NM|2345-7^Glucosa^LN||104|mg/dL|70-110|N
 Nitroglicerina SL, Cobalto Co-60. Dolor en MSD. Ventana pericárdica. UCB, KCI, control a 3M."""
@@ -132,6 +143,7 @@ WBC 12500, platelets 250,000, pH 7.35, T2 N0 M0, B12 5MG, ratio 1:2, INR 2.0-3.0
 Threshold 0.75 V @ 0.4ms, seen @ clinic. Crohn's, Guillain-Barré, Addison's. Robin sequence.
 Pt ID'd twice. On Camila 0.35 mg. Friday 20 mg. O2 sat 97%. Last 4 weeks. Werner protein, Kip1.
 Trimethoprim R, Nitrofurantoin S, Cefalexin S. Marshall protocol. CC: ABD PAIN
+Apgars 6/9/10. Drew blood.
 He may improve and she can march on. 500 mg 3 times, FEV1/FVC 0.62, in 2000 ml, EF 55-60%."""
 
 
@@ -209,6 +221,11 @@ def test_the_head_of_a_column_says_what_its_cells_are():
         ("205", "room"),
         ("Ghj Klm", "name"),
     ]
+
+
+def test_a_table_of_many_values_has_heads_too():
+    table = "NHC | Pt | Na | K | Cr | Hb | Ca | To do\n33 | Xwqzrt | 138 | 4.1 | 0.9 | 12 | 9 | CT"
+    assert find(table) == [("33", "record"), ("Xwqzrt", "name")]
 
 
 @pytest.mark.parametrize(

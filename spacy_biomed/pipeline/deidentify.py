@@ -212,11 +212,16 @@ class BiomedDeidentifier(Described, Pipe):
         enough.
 
         Raises:
-            BiomedError: if they find no such label.
+            BiomedError: if they find no such label, or a `biomed_ner` replaces what others found.
         """
         if self.nlp is None:
             return
         finders = list_finders(self.nlp, self, self.spans_key, without=PATTERNS)
+        if finders.replaced:
+            raise BiomedError(
+                f"[components.{self.name}] what {', '.join(finders.replaced)} finds is replaced by "
+                "the biomed_ner after it, and would stay in the text: put it behind the biomed_ner"
+            )
         if not identifying_labels(finders.labels, self.kinds) and not (
             finders.are_silent and identifying_labels(self._own_kinds, self.kinds)
         ):

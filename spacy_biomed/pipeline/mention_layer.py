@@ -207,30 +207,38 @@ def align_spans(
 class Finders(NamedTuple):
     """The components that may write mentions to a layer, and the labels that they declare.
 
-    They are silent if one declares none, or if the mentions have another source.
+    They are silent if one declares none, or if the mentions have another source. What those before
+    a `biomed_ner` have found is replaced by it.
     """
 
     names: list[str]
     labels: list[str]
     are_silent: bool
+    replaced: list[str]
 
 
 def list_finders(
     nlp: Language, before: object, spans_key: str | None, *, without: str = ""
 ) -> Finders:
     """The components before `before`, not of the factory `without`, that write to a layer."""
-    names, labels, are_silent = [], {}, False
+    names: list[str] = []
+    certain: list[str] = []  # those that say that they write mentions
+    replaced: list[str] = []
+    labels, are_silent = {}, False
     for name, component in nlp.pipeline:
         if component is before:
             break
-        if nlp.get_pipe_meta(name).factory == without:
-            continue
-        if _may_write(component, nlp.get_pipe_meta(name).assigns, spans_key):
+        meta = nlp.get_pipe_meta(name)
+        if meta.factory != without and _may_write(component, meta.assigns, spans_key):
             declared = getattr(component, "labels", None)
+            if meta.factory == "biomed_ner":
+                replaced = list(certain)
+            if meta.assigns and (declared is None or declared):
+                certain.append(name)
             names.append(name)
             labels.update(dict.fromkeys(declared or ()))
             are_silent = are_silent or declared is None
-    return Finders(names, list(labels), are_silent or not names)
+    return Finders(names, list(labels), are_silent or not names, replaced)
 
 
 def _may_write(component: object, assigns: Iterable[str], spans_key: str | None) -> bool:

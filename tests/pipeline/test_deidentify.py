@@ -336,6 +336,18 @@ CHEMICALS = [{"label": "CHEMICAL", "pattern": "aspirina"}]
 NOTE = "Marta Ochoa tomó aspirina."
 
 
+def test_mentions_that_an_entity_recogniser_would_replace_are_refused(make_pipeline):
+    nlp = make_pipeline({"biomed_ner": {}})
+    nlp.get_pipe("biomed_ner").add_label("NAME")
+    component = nlp.add_pipe(DEIDENTIFY)
+    nlp.add_pipe("entity_ruler", first=True).add_patterns(PATTERNS)
+    with pytest.raises(BiomedError, match="what entity_ruler finds is replaced by the biomed_ner"):
+        component.check_pipeline()
+    nlp.remove_pipe("entity_ruler")
+    nlp.add_pipe("entity_ruler", after="biomed_ner")
+    component.check_pipeline()
+
+
 def test_a_pipeline_that_finds_no_personal_data_is_refused():
     nlp = make_nlp(CHEMICALS)
     with pytest.raises(BiomedError, match=r"\(entity_ruler\) finds CHEMICAL, and so") as error:

@@ -5,7 +5,7 @@ from functools import partial
 
 from spacy.tokens import Doc, Span
 
-from .document_keys import get_user_data, span_key
+from .document_keys import declare_extension, get_user_data, span_key
 
 ASSERTIONS = ("is_negated", "is_uncertain", "is_historical", "is_hypothetical", "is_family")
 PROBABILITIES = "assertion_probabilities"
@@ -22,10 +22,8 @@ def install_assertions() -> None:
     are those of medspaCy.
     """
     for name in ASSERTIONS:
-        if not Span.has_extension(name):
-            Span.set_extension(name, getter=partial(_get, name), setter=partial(_set, name))
-    if not Span.has_extension(PROBABILITIES):
-        Span.set_extension(PROBABILITIES, getter=get_probabilities)
+        declare_extension(name, partial(_get, name), partial(_set, name), on=Span)
+    declare_extension(PROBABILITIES, get_probabilities, on=Span)
 
 
 def _get(name: str, span: Span) -> bool | None:

@@ -1,6 +1,7 @@
 """What a `Doc` keeps about its document: keys of `doc.user_data`, and gold that fits no tokens."""
 
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -44,11 +45,20 @@ def span_key(name: str, start: int, end: int) -> tuple[str, str, int, int]:
 
 
 def declare_extension(
-    name: str, getter: Callable[[Doc], object], setter: Callable[[Doc, Any], None]
+    name: str, getter: Callable, setter: Callable | None = None, on: type[Doc | Span] = Doc
 ) -> None:
-    """Declare `doc._.NAME`; an extension that a program has declared before stays."""
-    if not Doc.has_extension(name):
-        Doc.set_extension(name, getter=getter, setter=setter)
+    """Declare `doc._.NAME` or `span._.NAME`; one that a program has declared before stays.
+
+    Warn if that one is a value alone, which shows nothing of what a pipeline finds.
+    """
+    if not on.has_extension(name):
+        on.set_extension(name, getter=getter, setter=setter)
+    elif on.get_extension(name)[2] is None:
+        warnings.warn(
+            f"{on.__name__}._.{name} was declared before, and does not show what the pipeline "
+            "finds: load the pipeline first, or give the other extension another name",
+            stacklevel=2,
+        )
 
 
 def locate_span(span: Span) -> tuple[int, int, str]:

@@ -4,6 +4,8 @@ from bisect import bisect_right
 
 from spacy.tokens import Span
 
+from .document_keys import declare_extension
+
 SECTIONS = "sections"
 SECTION = "section"
 
@@ -13,8 +15,7 @@ def install_section() -> None:
 
     It is None before the first heading, and where nobody looked for sections.
     """
-    if not Span.has_extension(SECTION):
-        Span.set_extension(SECTION, getter=get_section)
+    declare_extension(SECTION, get_section, on=Span)
 
 
 def get_section(span: Span) -> str | None:

@@ -15,7 +15,13 @@ from spacy.util import filter_spans
 from thinc.types import Ints1d
 
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
-from ..annotations.document_keys import ANSWER_KEY, get_user_data, locate_span, span_key
+from ..annotations.document_keys import (
+    ANSWER_KEY,
+    declare_extension,
+    get_user_data,
+    locate_span,
+    span_key,
+)
 from ..annotations.layer_copies import copy_entities, copy_group, copy_spans
 from ..annotations.pairs import PAIR_KEY
 from ..annotations.relation_layer import RELATIONS
@@ -27,8 +33,7 @@ NO_ENTITIES = (PAIR_KEY, ANSWER_KEY)
 
 def install_extensions() -> None:
     """Declare `span._.confidence`: the probability of the span with its label, None if unknown."""
-    if not Span.has_extension(CONFIDENCE):
-        Span.set_extension(CONFIDENCE, getter=get_confidence, setter=set_confidence)
+    declare_extension(CONFIDENCE, get_confidence, set_confidence, on=Span)
 
 
 def get_confidence(span: Span) -> float | None:

@@ -5,10 +5,11 @@ import sys
 
 import pytest
 import spacy
-from spacy.tokens import DocBin
+from spacy.tokens import DocBin, Span
 
 from spacy_biomed.annotations.document_keys import (
     UNALIGNED_ANSWERS,
+    declare_extension,
     get_unaligned,
     set_unaligned,
     split_ids,
@@ -25,6 +26,17 @@ def test_an_extension_that_a_program_has_declared_stays():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["mine", "True"]
+
+
+def test_a_value_that_was_declared_before_is_a_warning():
+    Span.set_extension("value", default=0.0)
+    Span.set_extension("computed", getter=len)
+    with pytest.warns(UserWarning, match=r"Span\._\.value was declared before"):
+        declare_extension("value", len, on=Span)
+    declare_extension("computed", str, on=Span)
+    assert Span.get_extension("value")[0] == 0.0 and Span.get_extension("computed")[2] is len
+    for name in ("value", "computed"):
+        Span.remove_extension(name)
 
 
 def test_several_identifiers_are_apart_and_a_variant_is_one():

@@ -18,7 +18,7 @@ from spacy.tokens import Doc, Span, SpanGroup
 from spacy.training import Example
 from spacy.util import SimpleFrozenDict
 
-from ...annotations.document_keys import NIL, get_user_data, span_key
+from ...annotations.document_keys import NIL, declare_extension, get_user_data, span_key
 from ...annotations.seen_mentions import mentions_of
 from ...errors import BiomedError, list_choices
 from ...files.outputs import MARKER
@@ -90,8 +90,7 @@ class BiomedLinker(Described, Pipe):
     ):
         check_share(name, "threshold", threshold)
         for extension in (CODE, CODE_NAME, CODE_CONFIDENCE, CANDIDATES):
-            if not Span.has_extension(extension):
-                Span.set_extension(extension, getter=partial(_get_linked, extension))
+            declare_extension(extension, partial(_get_linked, extension), on=Span)
         self.name = name
         self.scorer = partial(score_links, spans_key=spans_key)
         self.labels_of = dict(labels)

@@ -147,8 +147,7 @@ def vocabulary(
         replacing_directory(output, "spacy biomed vocabulary", text) as partial,
         Console().status("Learning the vocabulary"),
     ):
-        documents = Documents(text, text_field)
-        tokenizer = learn_vocabulary(documents, kind, size, lowercase=lowercase)
+        tokenizer = learn_vocabulary(Documents(text, text_field), kind, size, lowercase=lowercase)
         save_tokenizer(tokenizer, partial)
     typer.echo(f"✔ Wrote {output}: {tokenizer.get_vocab_size():,} entries")
 

@@ -144,8 +144,7 @@ class Guard:
         client = (scope.get("client") or ("-",))[0]
         method = scope["method"] if scope["method"] in _METHODS else "-"
         path = scope["path"] if scope["path"] in self._paths else "-"
-        milliseconds = seconds * 1000
-        logger.info("%s %s %s %d %.0f ms", client, method, path, exchange.status, milliseconds)
+        logger.info("%s %s %s %d %.0f ms", client, method, path, exchange.status, seconds * 1000)
 
 
 class _Exchange:

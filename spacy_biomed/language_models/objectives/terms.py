@@ -3,12 +3,9 @@
 Equations without a source are from Rohanian et al. 2022, "On the Effectiveness of Compact
 Biomedical Transformers".
 
-Sums over tokens in the equations are means here. The weight of a sum relative to the other terms
-would depend on the length and the batch size. Sanh et al. (2019) and Sun et al. (2020), the origin
-of these losses, use means as well. A mean is over all positions of the batch, without padding. The
-mean over no positions is 0.
-
-Half-precision outputs are compared in single precision. Logarithms are natural.
+Sums over tokens in the equations are means here, as in Sanh et al. (2019) and Sun et al. (2020):
+the weight of a sum would depend on the length and the batch size. A mean is over all positions of
+the batch without padding, and over none 0. Half-precision outputs are compared in single precision.
 
 Logits are (positions, vocabulary), hidden states (batch, length, width), and attention maps
 (batch, heads, length, length). `attended`, (batch, length), is false for padding.
@@ -33,10 +30,8 @@ def label_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 def soft_target_divergence(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
     """KL divergence of the student's distributions from the teacher's (equation 2).
 
-    The equation has a minus sign before the divergence, which would drive the two apart; this must
-    be a misprint. The logits are divided by the temperature, and the divergence is multiplied by
-    its square, so that the size of the gradients does not depend on it (Hinton et al. 2015,
-    section 2).
+    The equation's minus sign, which would drive the two apart, must be a misprint. The square of
+    the temperature keeps the size of the gradients (Hinton et al. 2015, section 2).
     """
     divergence = F.kl_div(
         F.log_softmax(_single(student) / temperature, dim=-1),

@@ -9,7 +9,7 @@ from .plain_text import PlainText, fold
 from .term_lists import is_name, is_ordinary, name_words, normalized_words, place_words, word_list
 
 _FEWEST = 2
-_NUMBERS = frozenset({"record", "national_id", "date", "phone", "room"})
+_NUMBERS = frozenset({"record", "national_id", "date", "phone", "room", "age"})
 
 
 def find_columns(plain: PlainText, language: str) -> Found:

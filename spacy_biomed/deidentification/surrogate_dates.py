@@ -28,6 +28,7 @@ WEEKDAYS: dict[str, tuple[str, ...]] = {
     "en": (
         "monday tuesday wednesday thursday friday saturday sunday",
         "mon tue wed thu fri sat sun",
+        "mon tues weds thurs fri sat sun",
     ),
     # "mar" is March.
     "es": (

@@ -84,6 +84,8 @@ def find(text, language="es"):
         ("es", "al final nos llama Chema", "Chema", "name"),
         ("es", "Próxima cita: mié 22 a las 17h", "mié 22", "date"),
         ("en", "clinic on Tuesday 6th", "Tuesday 6th", "date"),
+        ("en", "Review Weds 18th", "Weds 18th", "date"),
+        ("en", "Name|Age|WBC|Na\nXwqzrt|95|9.1|138", "95", "age"),
         ("en", "seen on 2/1, 2/8 and 2/15/2023", "2/8", "date"),
         ("en", "Quit smoking 1999", "1999", "date"),
         ("en", "Name: BANERJEE,SUCHITRA", "BANERJEE,SUCHITRA", "name"),

@@ -65,9 +65,8 @@ def mark_pair(doc: Doc) -> Doc:
 
 def get_pair(doc: Doc) -> tuple[Span, Span] | None:
     """The two texts of a pair, from `doc.spans["pair"]` or the text; None if it is not a pair."""
-    if PAIR_KEY in doc.spans:
-        first, second = doc.spans[PAIR_KEY]
-        return first, second
+    if len(group := doc.spans.get(PAIR_KEY, ())) == 2:  # another number is a program's own group
+        return group[0], group[1]
     # The separator, with any white space next to it, is always a separate token. Searching these
     # tokens is several times faster than searching the text.
     for place in np.flatnonzero(doc.to_array(IS_SPACE)).tolist():

@@ -143,7 +143,7 @@ def _add_head(
 ) -> EncoderHead:
     """Add a head whose weights have the sizes for the labels."""
     head = cast("EncoderHead", nlp.add_pipe(factory, config=settings))
-    cats = dict.fromkeys(labels, 1.0 / len(labels))
+    cats = dict.fromkeys(labels, 1.0 / max(len(labels), 2))
     example = Example.from_dict(nlp.make_doc("text"), {"cats": cats})
     nlp.config["initialize"]["components"][factory] = {"labels": labels}
     nlp.initialize(lambda: [example])

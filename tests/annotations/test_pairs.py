@@ -49,3 +49,9 @@ def test_only_a_token_of_white_space_separates_a_pair(nlp):
     words = ["Pain", "\n", "\n\x1e ", "No", "\x1e", "pain"]
     first, second = get_pair(Doc(nlp.vocab, words=words))
     assert (first.text, second.end) == ("Pain \n", 6)
+
+
+def test_a_group_of_that_name_without_two_texts_is_no_pair(nlp):
+    doc = nlp("Pain and fever.")
+    doc.spans["pair"] = [doc[:1]]
+    assert get_pair(doc) is None

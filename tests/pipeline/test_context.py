@@ -298,7 +298,13 @@ DD: [linfoma u]
 Traída por su [hija] por [fiebre]. [Hija] niega [caídas n]. [Hermana] con [asma f]
 No se pudo descartar [tumor u], pendiente de [colonoscopia]
 No tomar [AINE n]. No tolera [metformina n]
-Ante cualquier signo de [sangrado y], acudir""",
+Ante cualquier signo de [sangrado y], acudir
+[Cáncer] de mama con [metástasis]
+[HTA]: si, [DM n]: no, [asma]: si.
+[HTA] si, [DM n] no, [asma] si
+[HTA]: controlada, [DM n]: no
+Si, tras el alta, presenta [fiebre y], acudir
+El fármaco no redujo la [mortalidad]""",
     "en": """
 Not only [fever] but also [cough]
 No [fever n], [chills n] or [cough n] but [pain]
@@ -410,7 +416,9 @@ Treated for [pneumonia n], which has since resolved.
 Return precautions: [fever y], [vomiting y]
 [COPD] exacerbation - likely viral. [Gout u] likely.
 His [mother] reports that he has [fever]. [Mother] with [gout f]
-He was not found to have [gout n]. [Pneumonia n], now resolved""",
+He was not found to have [gout n]. [Pneumonia n], now resolved
+Off [tamoxifen n] since March. No association of [statins] and [gout]
+Aspirin did not reduce the incidence of [cancer]""",
 }
 
 

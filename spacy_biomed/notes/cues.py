@@ -61,8 +61,7 @@ def parse_group(name: str) -> _Group:
     if found is None or not (found["kind"] or (found["category"] and found["direction"])):
         raise BiomedError(
             f"no group of cues is called {quote(name)}: use a category ({', '.join(CATEGORIES)}) "
-            'with a direction (forward, backward, both), as in "negated forward"; "stop"; "none"; '
-            'or "outside"'
+            'with a direction (forward, backward, both); "stop", "none" or "outside"'
         )
     return _Group(
         found["kind"] or "cue",

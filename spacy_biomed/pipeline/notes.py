@@ -1,6 +1,5 @@
 """Rules for notes: `biomed_sentences`, `biomed_sections` and `biomed_context`."""
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -14,7 +13,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import SimpleFrozenDict
 
 from ..annotations.assertions import ASSERTIONS, install_assertions, set_assertions
-from ..annotations.sections import SECTIONS, install_section
+from ..annotations.sections import SECTIONS, get_section, install_section
 from ..annotations.seen_mentions import mentions_of
 from ..errors import BiomedError
 from ..normalization import get_text
@@ -262,24 +261,13 @@ class BiomedContext(Described, Pipe):
         found = self._matcher.find(
             words[is_word, 0].tolist(), sentences[is_word].tolist(), mentions
         )
-        self._read_sections(doc, spans, found)
         for span, categories in zip(spans, found, strict=True):
-            marked = {f"is_{one}": self._probabilities[one][1] for one in categories}
-            set_assertions(span, self._absent | marked if marked else self._absent)
-
-    def _read_sections(self, doc: Doc, spans: Sequence[Span], found: Sequence[set[str]]) -> None:
-        """Add the categories that the sections give."""
-        sections = doc.spans.get(SECTIONS, ())
-        given = [SECTION_CATEGORIES.get(section.label_) for section in sections]
-        if not any(given):
-            return
-        starts = [section.start for section in sections]
-        for span, categories in zip(spans, found, strict=True):
-            place = bisect_right(starts, span.start)
-            category = given[place - 1] if place else None
+            category = SECTION_CATEGORIES.get(get_section(span) or "")
             is_past = "family" not in categories and span.label_ in self._conditions
             if category == "family" or (category and is_past):
                 categories.add(category)
+            marked = {f"is_{one}": self._probabilities[one][1] for one in categories}
+            set_assertions(span, self._absent | marked if marked else self._absent)
 
 
 make_biomed_context = register_factory(

@@ -7,7 +7,7 @@ processes share it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,8 @@ _COMPARED = 24
 _MOST_POSTINGS = 30_000
 _MOST_MATCHES = 64
 _CHUNK = 100_000
+_FORMS: dict[str, Callable[[str], str | None]]
+_FORMS = {"normal": str, "abbreviated": abbreviate, "loose": loosen}
 
 
 class Match(NamedTuple):
@@ -113,15 +115,9 @@ class Terminology:
         for name in self._arrays["key_names"][first : first + len(same)][same].tolist():
             text = self._read_name(name)
             normal = normalize(text)
-            if normal == key:
-                form = "normal"
-            elif abbreviate(normal) == key:
-                form = "abbreviated"
-            elif loosen(normal) == key:
-                form = "loose"
-            else:
-                continue  # another key with the same hash
-            matches.append(self._match(name, text, form, 1.0))
+            form = next((form for form, write in _FORMS.items() if write(normal) == key), None)
+            if form:  # else another key with the same hash
+                matches.append(self._match(name, text, form, 1.0))
         return matches
 
     def search(self, key: str, limit: int = 8, least: float = 0.5) -> list[Match]:

@@ -285,10 +285,10 @@ def _end_of_run(source: TextWords, place: int) -> int:
         return end
     is_capital = first.shape == "u" and first.known == "given"
     is_alone = (first.shape == "t" or is_capital) and first.is_clear()
-    if is_alone and (_acts_or_suffers(source, first) or _is_given_alone(source, first)):
-        return place + 1
     if is_alone and first.known == "given" and words[-1].shape == "i":
         return end
+    if is_alone and (_acts_or_suffers(source, first) or _is_given_alone(source, first)):
+        return place + 1
     is_joined = first.is_clear() and first.form not in source.names and first.shape in "tu"
     return place + 1 if is_joined and "-" not in first.form else place
 

@@ -121,6 +121,7 @@ def find(text, language="es"):
         ("en", "Flat 4, 27B Clarendon Rd", "Flat 4, 27B Clarendon Rd", "address"),
         ("en", "Clinic, Praed Street, London", "Praed Street", "address"),
         ("en", "Lives with Earl", "Earl", "name"),
+        ("en", "She saw Earl W. at noon", "Earl W", "name"),
         ("en", "Mum (Shaz) attended", "Shaz", "name"),
         ("en", "NAME: TORRES-VEGA, LUZ", "TORRES-VEGA, LUZ", "name"),
         ("en", "Surgeon: Baker", "Baker", "name"),

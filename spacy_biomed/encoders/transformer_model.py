@@ -62,7 +62,6 @@ def TransformerModel_v1(
     Raises:
         BiomedError: without the packages of the extra `train`, or if a setting is out of range.
     """
-    attrs = {**locals(), "replace_listener_cfg": refuse_replacement}  # the settings
     try:
         torch_model = import_module(".torch.torch_model", __package__)
     except ImportError as error:
@@ -76,6 +75,18 @@ def TransformerModel_v1(
     if dropout is not None and not 0.0 <= dropout < 1.0:
         raise BiomedError(f"dropout of encoder '{name}' is {dropout}: use 0.0 to less than 1.0")
     shim = torch_model.EncoderShim(precision, gradient_checkpointing, word_piece_dropout)
+    attrs = {
+        "name": name,
+        "revision": revision,
+        "dropout": dropout,
+        "window": window,
+        "context": context,
+        "batch_pieces": batch_pieces,
+        "pair_overflow": pair_overflow,
+        "normalize": normalize,
+        "accents": accents,
+        "replace_listener_cfg": refuse_replacement,
+    }
     forward, init = torch_model.forward, torch_model.init
     return Model(
         "biomed_transformer", forward, init=init, dims={"nO": None}, attrs=attrs, shims=[shim]

@@ -72,7 +72,8 @@ class EncoderHead(DescribedHead, BatchLearner):
             compared = self.compare(example)
             if compared is not None:
                 by_label = LabelScores.count([compared]).by_label.items()
-                tallies.append({x: [float(n) for n in (s.tp, s.fp, s.fn)] for x, s in by_label})
+                counts = {label: (score.tp, score.fp, score.fn) for label, score in by_label}
+                tallies.append({label: list(map(float, own)) for label, own in counts.items()})
         return tallies
 
     def compare(self, example: Example) -> Compared | None:

@@ -82,8 +82,17 @@ def OnnxTransformerModel_v1(
             them in fp32; OpenVINO in "fp32" or "bf16". "auto" is bf16 on processors that have
             instructions for it.
     """
-    attrs = {**locals(), "replace_listener_cfg": refuse_replacement}  # the settings
     shim = OnnxShim(threads, engine, precision)
+    attrs = {
+        "path": path,
+        "window": window,
+        "context": context,
+        "batch_pieces": batch_pieces,
+        "pair_overflow": pair_overflow,
+        "normalize": normalize,
+        "accents": accents,
+        "replace_listener_cfg": refuse_replacement,
+    }
     return Model(
         "biomed_onnx_transformer", forward, init=init, dims={"nO": None}, attrs=attrs, shims=[shim]
     )

@@ -9,6 +9,8 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
+from spacy_biomed.pipeline.mention_layer import install_extensions
+
 # A component raises at this word, and quotes the text.
 BREAKS = "unreadable"
 # It waits at this word, until `released` is set, or for so many seconds as the variable says, and
@@ -29,8 +31,7 @@ def break_or_stay(doc: Doc) -> Doc:
 
 def add_layers(doc: Doc) -> Doc:
     """Give each "aspirin" a confidence, and a text that begins with "Layers" other layers."""
-    if not Span.has_extension("confidence"):
-        Span.set_extension("confidence", default=None)
+    install_extensions()
     sure = iter((0.9, 0.4))
     for span in doc.ents:
         if span.label_ == "DRUG":

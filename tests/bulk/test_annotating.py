@@ -27,6 +27,7 @@ from spacy_biomed.bulk.manifest import FinishedShard, Manifest, read_manifest
 from spacy_biomed.files import Columns
 from spacy_biomed.files.sources import Part, plan_shards
 from spacy_biomed.formats.inputs import find_parts
+from spacy_biomed.pipeline.mention_layer import install_extensions
 
 TEXTS = ["aspirin for cancer", "nothing", "no aspirin", "", "cancer, cancer", "end"]
 SIZE = 2
@@ -43,7 +44,8 @@ def fail(doc: Doc) -> Doc:
 
 @Language.component("test_attributes")
 def add_attributes(doc: Doc) -> Doc:
-    for name in ("negated", "confidence", "computed"):
+    install_extensions()
+    for name in ("negated", "computed"):
         if not Span.has_extension(name):
             how = {"getter": len} if name == "computed" else {"default": None}
             Span.set_extension(name, **how)

@@ -12,6 +12,7 @@ from spacy_biomed.annotations import SpanRelation
 from spacy_biomed.bulk import BulkSettings, annotate_collection
 from spacy_biomed.errors import BiomedError, install_command
 from spacy_biomed.formats import read_documents
+from spacy_biomed.pipeline.mention_layer import install_extensions
 
 TEXTS = {
     "emoji": "\U0001f600\U0001f9ec aspirin \U0001f600 for lung cancer \U0001f600",
@@ -44,8 +45,7 @@ def annotate_more(doc: Doc) -> Doc:
 def inputs(tmp_path_factory):
     """A folder with the pipeline and the texts."""
     folder = tmp_path_factory.mktemp("round_trip")
-    if not Span.has_extension("confidence"):
-        Span.set_extension("confidence", default=None)
+    install_extensions()
     nlp = spacy.blank("en")
     cancer = [{"ORTH": "lung"}, {"IS_SPACE": True, "OP": "?"}, {"ORTH": "cancer"}]
     nlp.add_pipe("entity_ruler").add_patterns(

@@ -278,9 +278,9 @@ def check_ray(address: str | None) -> None:
 def _isolate(folder: str) -> None:
     """Set the environment of a Ray that is started here, before it is imported.
 
-    It can be reached from this machine alone, and with a token, does not report its use, and does
-    not ask the network which cloud this machine is of: the empty folder becomes the home directory,
-    and gets a description of the cluster.
+    It can be reached only from this machine and with a token, and does not report its use. It does
+    not ask the network which cloud this machine is of, since its home is an empty folder with a
+    description of the cluster.
     """
     Path(folder, "ray_bootstrap_config.yaml").write_text("{}\n", encoding="utf8")
     os.environ.update(

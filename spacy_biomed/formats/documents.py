@@ -138,7 +138,7 @@ def list_concepts(mention: Mention) -> list[str]:
 
 
 def mention_names(mentions: Collection[Mention], among: Collection[Mention] = ()) -> set[str]:
-    """The names that relations give to mentions: ids, and concepts that are no id `among` all."""
+    """The names that relations give to mentions: ids, and concepts that are not ids `among` all."""
     concepts = {concept for one in mentions for concept in list_concepts(one)}
     ids = {one.id for one in mentions if one.id}
     return ids | concepts.difference(one.id for one in among)

@@ -258,8 +258,8 @@ def clean_corpus(
     """Clean sources and write them to one file, a document on each line.
 
     The steps are from Carrino et al. (2022, "Pre-trained Biomedical Language Models for Clinical
-    NLP in Spanish", section 2): without sentences that are noisy, ill-formed or in another
-    language, and documents and sentences that occurred before, in the same source or an earlier
+    NLP in Spanish", section 2). Sentences that are noisy, ill-formed or in another language are
+    removed. So are documents and sentences that occurred before, in the same source or an earlier
     one. The index of duplicates is in a temporary directory next to the output.
 
     Args:

@@ -262,8 +262,8 @@ class SentenceFilter:
     def lacks_stop_words(self, text: str) -> bool:
         """Whether a sentence with single spaces is long and has no stop word of the language.
 
-        Of a language whose stop words spaCy does not know, none does.
-        This is not one of `RULES`, so that a sentence in another language can count as such first.
+        It is not if spaCy does not know the stop words of the language. This is not one of `RULES`,
+        so that a sentence in another language can count as such first.
         """
         if not self.stop_words or text.count(" ") + 1 < self.thresholds.stop_words_from:
             return False

@@ -31,8 +31,9 @@ _SENTENCE_END = get_string_id("¶")
 class _Group(NamedTuple):
     """What the terms of a group do in one or both directions.
 
-    A "cue" begins scopes, with at most `reach` words between it and what it applies to; a "stop"
-    ends them, of all categories without one; "none" only looks like a cue; "outside" is in no name.
+    A "cue" begins scopes, with at most `reach` words between it and what it applies to. A "stop"
+    ends them, of all categories without one. "none" only looks like a cue. "outside" marks cues
+    that also count where an entity begins with them.
     """
 
     kind: str

@@ -19,7 +19,10 @@ from .batching.encoded import EncodedBackprop, EncodedBatch, get_encoding, relea
 from .batching.ragged import borders, split_at
 
 Pooling = Literal["first", "mean", "pieces", "cls"]
-NO_ENCODER = "no encoder comes before the head that needs one: add biomed_transformer before it"
+NO_ENCODER = (
+    "no encoder comes before the head that needs one: put biomed_transformer first in "
+    'nlp.pipeline, and give its name, or "*", as the upstream of the head'
+)
 
 
 class EncoderListener(Model):

@@ -39,12 +39,6 @@ _MESSAGES = (
         "initialize.vectors",
         "no vectors there; leave them out, or give a pipeline",
     ),
-    (
-        r"dimension 'nO' for model 'encoder_listener': value unset",
-        "nlp.pipeline",
-        "no encoder is before a head that listens to one; put biomed_transformer first, and give "
-        'its name, or "*", as the upstream of each head',
-    ),
 )
 # What there is instead of a name that spaCy does not find, in its message.
 _AVAILABLE = re.compile(r"Available (?:names|factories|components): (.*)")

@@ -29,13 +29,14 @@ def test_an_extension_that_a_program_has_declared_stays():
 
 
 def test_a_value_that_was_declared_before_is_a_warning():
-    Span.set_extension("value", default=0.0)
-    Span.set_extension("computed", getter=len)
-    with pytest.warns(UserWarning, match=r"Span\._\.value was declared before"):
-        declare_extension("value", len, on=Span)
-    declare_extension("computed", str, on=Span)
-    assert Span.get_extension("value")[0] == 0.0 and Span.get_extension("computed")[2] is len
-    for name in ("value", "computed"):
+    Span.set_extension("own_value", default=0.0)
+    Span.set_extension("own_getter", getter=len)
+    with pytest.warns(UserWarning, match=r"Span\._\.own_value was declared before"):
+        declare_extension("own_value", len, on=Span)
+    declare_extension("own_getter", str, on=Span)
+    assert Span.get_extension("own_value")[0] == 0.0
+    assert Span.get_extension("own_getter")[2] is len
+    for name in ("own_value", "own_getter"):
         Span.remove_extension(name)
 
 

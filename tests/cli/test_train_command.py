@@ -222,7 +222,7 @@ def test_a_learning_rate_that_is_no_rate_is_refused_with_its_line(tiny_config, t
             "'biomed_nre' is not in the pipeline of [nlp]; did you mean biomed_ner?",
         ),
         ('lang = "en"', 'lang = "zz"', "nlp.lang: spaCy knows no such language"),
-        ('upstream = "*"', 'upstream = "no"', "no encoder is before a head that listens to one"),
+        ('upstream = "*"', 'upstream = "no"', "no encoder comes before the head that needs one"),
         ("pipeline = [", "pipeline = []\nx = [", "no such setting"),
     ],
 )

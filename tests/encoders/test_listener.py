@@ -263,7 +263,7 @@ def test_prediction_without_an_encoder_that_could_is_one_line(docs, encoder):
     listener = EncoderListener_v1()
     listener.set_dim("nO", 3)
     listener.encoder = encoder
-    with pytest.raises(BiomedError, match="has no encoding.*add biomed_transformer") as e:
+    with pytest.raises(BiomedError, match="has no encoding.*put biomed_transformer first") as e:
         listener.predict(docs)
     assert "\n" not in str(e.value)
     assert "ab" not in str(e.value)

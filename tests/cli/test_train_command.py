@@ -290,8 +290,9 @@ def test_a_page_at_the_end_has_the_evaluations_and_their_curves(tiny_config, tmp
     output, page, log = tmp_path / "out", tmp_path / "report.html", tmp_path / "rows.jsonl"
     logger = '@loggers = "spacy_biomed.RichLogger.v1"\n'
     text = tiny_config.read_text().replace(logger, f"{logger}jsonl = ${{vars.log}}\n")
-    tiny_config.write_text(text.replace("[vars]\n", f'[vars]\nlog = "{log}"\n'))
-    run("train", tiny_config, "-o", output, "--html", page, *OPTIONS)
+    config = tmp_path / "train.cfg"
+    config.write_text(text.replace("[vars]\n", f'[vars]\nlog = "{log}"\n'))
+    run("train", config, "-o", output, "--html", page, *OPTIONS)
     rows = list(srsly.read_jsonl(log))
     best = max(rows, key=lambda row: row["score"])
     assert [row["step"] for row in rows] == [5, 10, 15, 20, 25, 30]

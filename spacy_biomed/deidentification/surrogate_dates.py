@@ -100,7 +100,8 @@ _RANGE = re.compile(
 
 # A time after a date, wholly or its hours. A number alone may be a year: "4 jul 21".
 TIME = re.compile(
-    r"(?:(?<=(?:19|20)\d{6})\d{4}(?:\d\d)?|(?:(?:T|\s*,\s*|\s+(?:a\s+las|at)\s+)\d{1,2}|\s+\d{1,2}(?=[:.h]\d\d|\s*(?:h|[ap]\.?m)))"
+    r"(?:(?<=(?:19|20)\d{6})\d{4}(?:\d\d)?"  # of HL7: "201903120815"
+    r"|(?:(?:T|\s*,\s*|\s+(?:a\s+las|at)\s+)\d{1,2}|\s+\d{1,2}(?=[:.h]\d\d|\s*(?:h|[ap]\.?m)))"
     r"(?:[:.h]\d\d(?::\d\d)?(?:[.,]\d+)?)?"
     r"\s*(?:h(?:oras|s)?\.?|Z|[ap]\.?m\.?|[+-]\d\d:?\d\d)?)\Z",
     re.IGNORECASE,

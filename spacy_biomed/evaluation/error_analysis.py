@@ -136,8 +136,8 @@ class SystemErrors:
                 if found is not None:
                     by_label.setdefault(found[-1], [0, 0, 0])[1] += 1
         self.tallies.append(by_label)
-        earlier = [own for own in [self.documents.get(document)] if own]  # of the same name
-        counts = zip(*by_label.values(), *earlier, strict=True)
+        earlier = self.documents.get(document, [0, 0, 0])  # of the same name
+        counts = zip(earlier, *by_label.values(), strict=True)
         self.documents[document] = [int(sum(numbers)) for numbers in counts]
 
     def tables(self, with_text: bool) -> Iterator[Table]:

@@ -148,7 +148,10 @@ def _hash_encoders(recipe: TrainingRecipe) -> dict[str, str]:
     hashes = {}
     for section in ("encoder", "teacher", "student"):
         name = getattr(getattr(recipe, section, None), "name", None)
-        if name and (files := sorted(Path(name).expanduser().glob("*.safetensors"))):
+        if name is None:
+            continue
+        folder = Path(name).expanduser()
+        if files := sorted([*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")]):
             pieces = chain.from_iterable(map(read_blocks, files))
             hashes[f"{section}.weights"] = hash_pieces(pieces)[:16]
     return hashes

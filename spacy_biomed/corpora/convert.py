@@ -23,6 +23,7 @@ from ..formats.assertion_attributes import complete_assertions
 from ..formats.documents import Document
 from ..formats.registry import list_formats, read_documents
 from ..formats.repairs import ChangeLog, OnError, keeping_log
+from ..formats.spacy_docs import find_coders_once
 from . import mention_replacement
 from .conversion_report import ConversionReport, PartReport, compare_parts, find_unseen_share
 from .corpus_catalogue import CorpusEntry, find_corpus
@@ -254,6 +255,7 @@ def _place(
     progress: Progress | None,
 ) -> dict[str, DocBin]:
     """Create the Docs of each part, with their annotations, and count them in the reports."""
+    find_coders_once()
     nlp = create_pipeline(language)
     seen = SeenMentions(nlp.vocab, spans_key)
     bins = {}

@@ -1,5 +1,7 @@
 """`spacy_biomed.Corpus.v1`."""
 
+from functools import partial
+
 import catalogue
 import numpy as np
 import pytest
@@ -8,10 +10,10 @@ from spacy.tokens import DocBin, Span
 from spacy.training import Corpus
 from spacy.training.loop import create_evaluation_callback
 from spacy.vocab import Vocab
-from srsly.msgpack import msgpack_decoders
+from srsly.msgpack import msgpack_decoders, msgpack_encoders
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.formats.spacy_docs import find_decoders_once, read_docs
+from spacy_biomed.formats.spacy_docs import find_coders_once, read_docs
 from spacy_biomed.training.corpus import Corpus_v1
 
 
@@ -104,7 +106,8 @@ def test_documents_are_read_in_order(converted):
     assert read[:2] == ["Lung cancer .", "Aspirin reduced the risk of stroke ."]
 
 
-def test_decoders_of_installed_packages_stay_known_when_they_are_no_longer_searched(monkeypatch):
+@pytest.mark.parametrize("coders", [msgpack_encoders, msgpack_decoders], ids=["write", "read"])
+def test_coders_of_installed_packages_are_searched_once(monkeypatch, coders):
     searches = []
 
     def search():
@@ -112,15 +115,16 @@ def test_decoders_of_installed_packages_stay_known_when_they_are_no_longer_searc
         return {"of_a_package": len}
 
     monkeypatch.setattr(catalogue, "REGISTRY", dict(catalogue.REGISTRY))
-    monkeypatch.setattr(msgpack_decoders, "entry_points", True)
-    monkeypatch.setattr(msgpack_decoders, "get_entry_points", search)
-    before = msgpack_decoders.get_all()
+    monkeypatch.setattr(coders, "get_entry_points", search)
+    for each in (msgpack_encoders, msgpack_decoders):
+        monkeypatch.setattr(each, "get_all", partial(catalogue.Registry.get_all, each))
+    before = coders.get_all()
     assert before["of_a_package"] is len
-    find_decoders_once()
+    assert "numpy" in before
+    find_coders_once.__wrapped__()
     searches.clear()
-    find_decoders_once()
-    assert msgpack_decoders.get_all() == before
-    assert searches == []
+    assert [coders.get_all() for _ in range(3)] == [before] * 3
+    assert searches == [1]
 
 
 def test_documents_carry_everything_that_was_stored(nlp, tmp_path):

@@ -8,7 +8,8 @@ from spacy.training import Example
 from without_training import WITHOUT_TRAINING, run_code
 
 from spacy_biomed import BiomedError
-from spacy_biomed.terminologies import build_terminology
+from spacy_biomed.pipeline.linking.candidates import CandidateFinder, KnownNames
+from spacy_biomed.terminologies import Terminology, build_terminology
 
 CSV = """id,name,synonyms,type,parent
 D1,Myocardial infarction,heart attack,disease,
@@ -260,3 +261,15 @@ def test_it_needs_neither_pytorch_nor_scipy(terms):
 def test_a_document_without_entities_is_as_it_was(create):
     nlp, linker = create()
     assert linker(Doc(nlp.vocab, ["nothing"])).ents == ()
+
+
+def test_candidates_of_a_long_document_do_not_grow_with_the_square_of_its_mentions(tmp_path):
+    rows = "".join(f"C{number},concept{number}\n" for number in range(300))
+    (tmp_path / "terms.csv").write_text(f"id,name\n{rows}", encoding="utf8")
+    build_terminology(tmp_path / "terms.csv", tmp_path / "index", format="csv")
+    finder = CandidateFinder(Terminology(tmp_path / "index"), KnownNames({}, {}))
+    mentions = [text for number in range(300) for text in (f"concept{number}", f"qq{number}")]
+    found = finder.find(mentions, "")
+    assert max(map(len, found.values())) < 100
+    last = found["qq299"]
+    assert last["C0"].values["first"] == last["C299"].values["adjacent"] == 1.0

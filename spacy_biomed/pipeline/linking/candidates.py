@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,9 @@ _INITIALS = re.compile(r"(?=.*[A-Z].*[A-Z])[\w-]{2,10}")
 _WORD = re.compile(r"\w+")
 _SHORT, _LEAST_PART = 4, 4
 _MOST_GENERA = 8
+# Mentions of a document, the most frequent, that any other may mean. Those with a further reason
+# are not counted. More would take the square of the time, and outvote what the mention itself says.
+_MOST_MENTIONED = 64
 # How far above a concept those are that a mention of it may mean, and how similar a name then is.
 _STEPS, _SIMILAR = 2, 0.6
 _CACHED = 20_000
@@ -145,15 +149,18 @@ class CandidateFinder:
             document[one.short_start : one.short_end]: document[one.long_start : one.long_end]
             for one in find_abbreviations(document)
         }
+        genera: dict[str, list[str]] = {}
         for text, own in found.items():
             long = _WORD.sub(lambda word: long_forms.get(word[0], word[0]), text)
             if text in long_forms or long != text:
                 self._merge(own, self._look_up(long_forms.get(text, long)), "long_form")
             short = _SHORT_GENUS.match(text)
             if short:
-                genera = re.findall(rf"\b{short[1]}[a-z]{{2,}}(?= [a-z]{{2,}})", document)
+                if short[1] not in genera:
+                    of_text = re.findall(rf"\b{short[1]}[a-z]{{2,}}(?= [a-z]{{2,}})", document)
+                    genera[short[1]] = list(dict.fromkeys(of_text))[:_MOST_GENERA]
                 rest = text[short.end() :]
-                for genus in list(dict.fromkeys(genera))[:_MOST_GENERA]:
+                for genus in genera[short[1]]:
                     for epithet in dict.fromkeys((rest, rest.split()[0])):
                         full = self._look_up(f"{genus} {epithet}", deep=False)
                         self._merge(own, full, "genus")
@@ -167,18 +174,28 @@ class CandidateFinder:
             return
         keys = {text: f" {normalize(text)} " for text in found}
         count = Counter(id for place in places for id in named[mentions[place]])
+        frequent = Counter(mentions[place] for place in places).most_common(_MOST_MENTIONED)
+        first = mentions[places[0]]
+        usual = {first, *(text for text, _ in frequent)}
+        below = self._list_below(named)
         for text, own in found.items():
             if any(one.is_strong for one in own.values()):
-                self._narrow(own, named)
+                self._narrow(own, below)
                 continue
             adjacent = self._find_adjacent(mentions, text, places)
+            near = usual | adjacent.keys()
             letters = text.replace("-", "").lower() if _INITIALS.fullmatch(text) else ""
+            key = keys[text]
             for other, candidates in named.items():
+                is_contained = key in keys[other]
+                is_long = bool(letters) and _are_initials(letters, keys[other].strip())
+                if not (is_contained or is_long or other in near):
+                    continue
                 reasons = {
-                    "contained": float(keys[text] in keys[other]),
-                    "initials": float(_are_initials(letters, keys[other].strip())),
+                    "contained": float(is_contained),
+                    "initials": float(is_long),
                     "adjacent": adjacent[other],
-                    "first": float(other == mentions[places[0]]),
+                    "first": float(other == first),
                     "mentioned": 1.0,
                 }
                 for one in candidates.values():
@@ -196,19 +213,27 @@ class CandidateFinder:
         own = [place for place, other in enumerate(mentions) if other == text]
         places = [place for place in places if mentions[place] != text]
         for place in own if places else ():
-            nearest = min(abs(other - place) for other in places)
+            after = bisect(places, place)
+            nearest = min(abs(other - place) for other in places[max(after - 1, 0) : after + 1])
             for other in (place - nearest, place + nearest):
                 if 0 <= other < len(mentions):
                     adjacent[mentions[other]] += 1 / len(own)
         return adjacent
 
-    def _narrow(self, own: Candidates, named: dict[str, Candidates]) -> None:
+    def _list_below(self, named: dict[str, Candidates]) -> dict[int | None, Candidates]:
+        """The concepts that mentions name, by their parents."""
+        below: dict[int | None, Candidates] = defaultdict(dict)
+        for candidates in named.values():
+            for id, one in candidates.items():
+                below[self._get_parent(one.concept)].setdefault(id, one)
+        return below
+
+    def _narrow(self, own: Candidates, below: dict[int | None, Candidates]) -> None:
         """Add the concepts of other mentions that are narrower: a species for its genus."""
         broad = {one.concept for one in own.values() if one.is_strong} - {None}
-        for candidates in named.values():
-            for one in candidates.values():
-                if self._get_parent(one.concept) in broad:
-                    self._add_id(own, one.id, one.concept).set("narrower")
+        for concept in broad:
+            for one in below.get(concept, {}).values():
+                self._add_id(own, one.id, one.concept).set("narrower")
 
     def _vote(self, found: dict[str, Candidates], named: dict[str, Candidates]) -> None:
         """Count for each candidate the other mentions that are names of it, or of a relative."""
@@ -327,7 +352,7 @@ class CandidateFinder:
 
 def _are_initials(letters: str, name: str) -> bool:
     """Whether letters are in a longer name in this order, the first at its beginning."""
-    if not letters or len(name) <= 2 * len(letters) or letters[0] != name[0]:
+    if len(name) <= 2 * len(letters) or letters[0] != name[0]:
         return False
     rest = iter(name)
     return all(letter in rest for letter in letters)

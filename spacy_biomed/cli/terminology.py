@@ -86,12 +86,13 @@ def link(
     labels: dict[str, str] = {}
     paths: dict[str, Path] = {}
     for pair in terminology:
-        label, path = split_pair("--terminology", pair, "LABEL=DIRECTORY")
+        label, folder = split_pair("--terminology", pair, "LABEL=DIRECTORY")
         if label in labels:
             raise BiomedError(f"--terminology {pair}: {label} has another terminology; give one")
         # Overrides of a config have dots between their sections.
-        labels[label] = name = Path(path).resolve().name.replace(".", "_")
-        if paths.setdefault(name, Path(path)) != Path(path):
+        path = Path(folder).resolve()
+        labels[label] = name = path.name.replace(".", "_")
+        if paths.setdefault(name, path) != path:
             raise BiomedError(f"--terminology {pair}: another directory has this name; rename it")
     with Console().status("Linking"):
         link_pipeline(

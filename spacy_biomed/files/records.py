@@ -273,24 +273,9 @@ class _QuotedRecord:
                 break
             self.at += 1
         # Perhaps two marks that only seem to belong together.
-        is_doubtful = self._has_records(fields) or self._has_identifiers(fields)
+        is_doubtful = may_be_records(fields, self.delimiter) or self._has_identifiers(fields)
         value = None if self.error else fields
         return self.first._replace(value=value, error=self.error, is_doubtful=is_doubtful)
-
-    def _has_records(self, fields: list[str]) -> bool:
-        """Whether a field has as many delimiters in each line as if these were records.
-
-        They are also counted without those before a space, as in sentences.
-        """
-        delimiter, others = re.escape(self.delimiter), len(fields) - 1
-        for place, field in enumerate(fields if others else ()):
-            first, *rest = re.split("[\r\n]", field)
-            lines = [first, *filter(str.strip, rest)]
-            expected = [others - place, *[others] * (len(lines) - 2), place]
-            for counted in (delimiter, f"{delimiter}(?! )") if len(lines) > 1 else ():
-                if [len(re.findall(counted, line)) for line in lines] == expected:
-                    return True
-        return False
 
     def _has_identifiers(self, fields: list[str]) -> bool:
         """Whether a line within a field begins as the record does: with 2, if that with 1."""
@@ -337,6 +322,22 @@ class _QuotedRecord:
             "end of one; double the marks within a field, or read them as characters like any "
             "other with --quoting none"
         )
+
+
+def may_be_records(fields: list[str], delimiter: str) -> bool:
+    """Whether a field has as many delimiters in each line as if its lines were records.
+
+    They are also counted without those before a space, as in sentences.
+    """
+    delimiter, others = re.escape(delimiter), len(fields) - 1
+    for place, field in enumerate(fields if others else ()):
+        first, *rest = re.split("[\r\n]", field)
+        lines = [first, *filter(str.strip, rest)]
+        expected = [others - place, *[others] * (len(lines) - 2), place]
+        for counted in (delimiter, f"{delimiter}(?! )") if len(lines) > 1 else ():
+            if [len(re.findall(counted, line)) for line in lines] == expected:
+                return True
+    return False
 
 
 def _find_end(text: str, start: int) -> int:

@@ -6,15 +6,17 @@ import csv
 import io
 import json
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
 from ..errors import BiomedError, list_choices, quote
-from ..files.compression import COMPRESSED_ENDINGS, open_binary, reading
+from ..files.compression import COMPRESSED_ENDINGS, max_line, open_binary, reading
+from ..files.records import check_names, may_be_records
 
 # SNOMED CT's codes of a fully specified name, and of the relation "is a".
 _FULL_NAME, _IS_A = "900000000000003001", "116680003"
@@ -22,6 +24,7 @@ _TAG = re.compile(r"(.+) \(([^()]+)\)")
 _OBO_SYNONYM = re.compile(r'"((?:[^"\\]|\\.)*)" (?!BROAD)')
 # Kinds in names.dmp that are left out: names with an author, and specimens.
 _NO_NAMES = ("authority", "type material")
+_CSV_REASONS = {"unexpected end of data": "a quotation mark opens a field and none closes it"}
 _UMLS_LANGUAGES = {"en": "ENG", "es": "SPA", "fr": "FRE", "de": "GER", "pt": "POR", "it": "ITA"}
 
 
@@ -110,6 +113,8 @@ def _split_lines(paths: Iterable[Path], separator: str, least: int) -> Iterator[
     for path in paths:
         for number, line in enumerate(_read_lines(path), 1):
             fields = line.rstrip("\r\n").split(separator)
+            if fields == [""]:
+                continue
             if len(fields) < least:
                 raise BiomedError(
                     f"{path}:{number}: fewer than {least} fields; check --format and file"
@@ -121,7 +126,9 @@ def _read_csv(source: Source) -> Iterator[Term]:
     lines = _read_lines(source.path, newline="")
     first = next(lines, "")
     delimiter = max(",;\t", key=first.count)
+    csv.field_size_limit(max_line())
     rows = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
+    begin, doubtful = 1, []
     try:
         header = [name.strip().lower() for name in next(rows, [])]
         if header.count("id") != 1 or header.count("name") != 1:
@@ -129,26 +136,37 @@ def _read_csv(source: Source) -> Iterator[Term]:
                 "not one column id and one column name, with a comma, semicolon or tab between; "
                 "write a header such as id,name,synonyms,type,parent"
             )
+        check_names(header, source.path)
+        begin = rows.line_num + 1
         for row in rows:
+            doubtful += [begin] if may_be_records(row, delimiter) else []
             # A cell may have line ends.
             values = [" ".join(cell.split()) for cell in row]
-            if not any(values):
-                continue
-            if len(values) != len(header):
-                raise csv.Error(f"{len(values)} of {len(header)} fields")
-            cells = dict(zip(header, values, strict=True))
-            if empty := [name for name in ("id", "name") if not cells[name]]:
-                raise csv.Error(f"the {empty[0]} is empty")
-            names = (cells["name"], *cells.get("synonyms", "").split("|"))
-            yield Term(cells["id"], names, cells.get("type", ""), cells.get("parent", ""))
+            if any(values):
+                if len(values) != len(header):
+                    raise csv.Error(f"{len(values)} of {len(header)} fields")
+                cells = dict(zip(header, values, strict=True))
+                if empty := [name for name in ("id", "name") if not cells[name]]:
+                    raise csv.Error(f"the {empty[0]} is empty")
+                names = (cells["name"], *cells.get("synonyms", "").split("|"))
+                yield Term(cells["id"], names, cells.get("type", ""), cells.get("parent", ""))
+            begin = rows.line_num + 1
     except csv.Error as error:
-        raise BiomedError(f"{source.path}:{rows.line_num}: {error}; correct the line") from error
+        reason = _CSV_REASONS.get(str(error), error)
+        raise BiomedError(f"{source.path}:{begin}: {reason}; correct the line") from error
+    if doubtful:
+        print(
+            f"⚠ {source.path}:{doubtful[0]}: a quoted field of several lines, each of which would "
+            f"be a record by itself ({len(doubtful):,} in the file); if they are, correct the "
+            "quotation marks",
+            file=sys.stderr,
+        )
 
 
 def _read_obo(source: Source) -> Iterator[Term]:
     stanza: dict[str, list[str]] = defaultdict(list)
-    kind = ""
-    for line in chain(_read_lines(source.path), ["[]"]):
+    kind, begin = "", 1
+    for number, line in enumerate(chain(_read_lines(source.path), ["[]"]), 1):
         if not line.startswith("["):
             tag, _, value = line.partition(":")
             stanza[tag].append(value.strip())
@@ -157,34 +175,45 @@ def _read_obo(source: Source) -> Iterator[Term]:
             source.meta["version"] = next(iter(stanza["data-version"]), "")
             licences = [one for one in stanza["property_value"] if "license" in one]
             source.meta["licence"] = licences[0].partition(" ")[2] if licences else ""
-        elif kind == "[Term]" and "true" not in stanza["is_obsolete"]:
+        elif kind == "[Term]" and "true" not in "".join(stanza["is_obsolete"]):
             synonyms = (one[1] for one in map(_OBO_SYNONYM.match, stanza["synonym"]) if one)
             id, parent, kinds = ([*stanza[tag], ""][0] for tag in ("id", "is_a", "namespace"))
             if not id:
-                raise BiomedError(f"{source.path}: a [Term] has no id; correct the file")
+                raise BiomedError(f"{source.path}:{begin}: a [Term] has no id; correct the file")
             names = tuple(re.sub(r"\\(.)", r"\1", one) for one in (*stanza["name"], *synonyms))
             yield Term(id.split(" ")[0], names, kinds, parent.split(" ")[0])
-        stanza, kind = defaultdict(list), line.strip()
+        stanza, kind, begin = defaultdict(list), line.strip(), number
 
 
 def _read_owl_json(source: Source) -> Iterator[Term]:
     """OBO Graphs, as OWL ontologies are published in JSON."""
     try:
-        (graph, *_) = json.loads("".join(_read_lines(source.path)))["graphs"]
-        source.meta["version"] = graph.get("meta", {}).get("version", "")
-        edges: list[dict[str, str]] = graph.get("edges", [])
+        graphs = json.loads("".join(_read_lines(source.path)))["graphs"]
+        meta = graphs[0].get("meta") or {}
+        licences = [
+            one["val"] for one in _list(meta, "basicPropertyValues") if "license" in one["pred"]
+        ]
+        source.meta["version"] = meta.get("version") or ""
+        source.meta["licence"] = licences[0] if licences else ""
+        edges = [edge for graph in graphs for edge in _list(graph, "edges")]
         parents = {_shorten(one["sub"]): one["obj"] for one in edges if one["pred"] == "is_a"}
-        for node in graph["nodes"]:
-            meta = node.get("meta", {})
+        for node in (node for graph in graphs for node in _list(graph, "nodes")):
+            meta = node.get("meta") or {}
             if node.get("type") == "CLASS" and node.get("lbl") and not meta.get("deprecated"):
-                synonyms = meta.get("synonyms", [])
+                synonyms = _list(meta, "synonyms")
                 names = [one["val"] for one in synonyms if one["pred"] != "hasBroadSynonym"]
                 id = _shorten(node["id"])
-                yield Term(id, (node["lbl"], *names), "", _shorten(parents.get(id, "")))
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+                found = tuple(str(name) for name in (node["lbl"], *names) if name is not None)
+                yield Term(id, found, "", _shorten(parents.get(id, "")))
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise BiomedError(
             f"{source.path}: not OBO Graphs in JSON ({error!r}); check --format and file"
         ) from error
+
+
+def _list(fields: dict[str, Any], name: str) -> list[Any]:
+    """The list of a field, which may be missing or null."""
+    return fields.get(name) or []
 
 
 def _shorten(iri: str) -> str:
@@ -211,11 +240,12 @@ def _read_rf2(source: Source) -> Iterator[Term]:
     inactive = {row[0] for row in concepts if row[2] == "0"}
     relations = _split_lines(source.find("sct2_Relationship_*Snapshot*.txt", needed=False), "\t", 8)
     parents = {row[4]: row[5] for row in relations if row[2] == "1" and row[7] == _IS_A}
+    language = (source.language or "").lower()
     names: dict[str, list[str]] = defaultdict(list)
     types: dict[str, str] = {}
     for row in _split_lines(source.find("sct2_Description_*Snapshot*.txt"), "\t", 8):
         id, name = row[4], row[7]
-        if row[2] != "1" or id in inactive or source.language not in (None, row[5]):
+        if row[2] != "1" or id in inactive or language not in ("", row[5]):
             continue
         place = len(names[id])
         if row[6] == _FULL_NAME and (tagged := _TAG.fullmatch(name)):
@@ -231,12 +261,15 @@ def _read_mesh(source: Source) -> Iterator[Term]:
     trees: dict[str, str] = {}
     rows: list[tuple[str, tuple[str, ...], list[str], str]] = []
     for record in _iterate_xml(source.path, ("DescriptorRecord", "SupplementalRecord")):
-        kind = record.tag if record.tag.startswith("S") else "Descriptor"
+        is_supplement = record.tag.startswith("S")
+        kind = record.tag if is_supplement else "Descriptor"
         id = record.findtext(f"{kind}UI", "")
         terms = (one.text or "" for one in record.iterfind(".//Term/String"))
         own = [one.text or "" for one in record.iterfind("TreeNumberList/TreeNumber")]
         trees |= dict.fromkeys(own, id)
-        mapped = record.findtext(".//DescriptorReferredTo/DescriptorUI", "").lstrip("*")
+        # Those of a descriptor are related to it, and not above it.
+        referred = ".//DescriptorReferredTo/DescriptorUI"
+        mapped = record.findtext(referred, "").lstrip("*") if is_supplement else ""
         rows.append((id, (record.findtext(f"{kind}Name/String", ""), *terms), own, mapped))
     for id, names, own, mapped in rows:
         above = own[0].rpartition(".")[0] if own else ""
@@ -262,7 +295,7 @@ def _read_taxonomy(source: Source) -> Iterator[Term]:
     places = {row[0]: (row[2].removesuffix("\t|"), row[1]) for row in nodes}
     source.meta["licence"] = "public domain"
     names: dict[str, list[str]] = {id: [] for id in places}
-    for id, name, _, kind in _split_lines(source.find("names.dmp"), "\t|\t", 4):
+    for id, name, _, kind, *_ in _split_lines(source.find("names.dmp"), "\t|\t", 4):
         kind = kind.removesuffix("\t|")
         if id in names and kind not in _NO_NAMES:
             names[id].insert(0 if kind == "scientific name" else len(names[id]), name)

@@ -240,7 +240,7 @@ def build_terminology(
 
 
 def _index(terms: list[Term]) -> tuple[dict[str, np.ndarray], list[str]]:
-    ids = np.array([term.id.encode() for term in terms])
+    ids = np.array([term.id.encode("utf8", "replace") for term in terms])
     order = np.argsort(ids, kind="stable")
     terms = [terms[place] for place in order.tolist()]
     ids = ids[order]
@@ -255,7 +255,7 @@ def _index(terms: list[Term]) -> tuple[dict[str, np.ndarray], list[str]]:
     keys = [normalize(name) for name in names]
     arrays = {
         "ids": ids,
-        "types": np.array([numbers[term.type] for term in terms], dtype="uint16"),
+        "types": np.array([numbers[term.type] for term in terms], dtype="uint32"),
         "parents": parents,
         "usualness": np.log1p(_count_narrower(parents) + counts - 1).astype("float16"),
         "first_names": np.append(0, np.cumsum(counts)).astype("int32"),

@@ -167,3 +167,13 @@ def test_an_unknown_format_is_one_line(tmp_path):
     assert "did you mean csv" in refuse(
         "terminology", "build", tmp_path / "x.txt", tmp_path / "out", "--format", "cvs"
     )
+
+
+def test_a_terminology_may_be_given_by_two_paths(ruler, terms, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pairs = [f"--terminology={label}={path}" for label, path in (("DRUG", "terms"), ("*", terms))]
+    run("terminology", "link", ruler, tmp_path / "linked", *pairs)
+    assert [ent._.code for ent in spacy.load(tmp_path / "linked")("aspirin, cancer").ents] == [
+        "C1",
+        "D9",
+    ]

@@ -258,10 +258,13 @@ def test_names_of_another_language_are_left_out(tmp_path):
         ("csv", "code,name\nC1,Fever\n", "file:1: not one column id and one column name"),
         ("csv", "id,name,name\nC1,Fever,x\n", "file:1: not one column id and one column name"),
         ("csv", "id,name\nC1,Fever,x\n", "file:2: 3 of 2 fields"),
-        ("obo", "[Term]\nname: Fever\n", "a \\[Term\\] has no id; correct the file"),
+        ("csv", 'id,name\nC1,"Fever\nC2,Cold\n', "file:2: a quotation mark opens a field and none"),
+        ("csv", "id,name,type,type\nC1,Fever,a,b\n", "file: two columns are named type"),
+        ("obo", "\n[Term]\nname: Fever\n", "file:2: a \\[Term\\] has no id; correct the file"),
         ("csv", "id,name\n", "no concepts of the format csv"),
         ("obo", "nothing", "no concepts of the format obo"),
         ("owl-json", "{}", "not OBO Graphs in JSON"),
+        ("owl-json", "[" * 100_000, "not OBO Graphs in JSON"),
         ("mesh-xml", "<DescriptorRecordSet>", "not readable as XML"),
         ("rrf", {"MRCONSO.RRF": "C1|ENG\n"}, "MRCONSO.RRF:1: fewer than 17 fields"),
         ("xlsx", "", "--format 'xlsx'"),
@@ -283,3 +286,76 @@ def test_a_file_in_latin_1_is_to_be_converted(tmp_path):
 def test_a_folder_without_the_release_is_named(tmp_path):
     with pytest.raises(BiomedError, match=r"no file MRCONSO\.RRF"):
         read_terms(tmp_path, "rrf")
+
+
+def test_a_field_may_have_many_synonyms(tmp_path):
+    synonyms = [f"fever {number}" for number in range(20_000)]
+    (term,), _ = read_terms(
+        write(tmp_path, f"id,name,synonyms\n1,Fever,{'|'.join(synonyms)}\n"), "csv"
+    )
+    assert term.names == ("Fever", *synonyms)
+
+
+def test_a_field_that_may_be_several_records_is_told(tmp_path, capsys):
+    content = 'id,name\n1,Fever\n2,"Asthma\n3,Cold"\n4,"Cancer\nof the lung"\n'
+    assert len(read_terms(write(tmp_path, content), "csv")[0]) == 3
+    warning = capsys.readouterr().err
+    assert "file:3: a quoted field of several lines" in warning and "(1 in the file)" in warning
+
+
+def test_a_line_without_text_is_no_record(tmp_path):
+    files = {name: f"{text}\n" for name, text in RRF.items()}
+    assert read_terms(write(tmp_path, files), "rrf", "en")[0] == EXPECTED["rrf"][1]
+
+
+def test_a_name_of_the_taxonomy_may_have_further_columns(tmp_path):
+    files = {**TAXONOMY, "names.dmp": "561\t|\tEscherichia\t|\t\t|\tscientific name\t|\tx\t|\n"}
+    assert read_terms(write(tmp_path, files), "taxonomy")[0] == [EXPECTED["taxonomy"][1][0]]
+
+
+def test_a_term_of_obo_that_is_obsolete_for_a_reason_is_left_out(tmp_path):
+    gone = '[Term]\r\nid: C:1\r\nname: Gone\r\nis_obsolete: true {source="a"}\r\n'
+    path = write(tmp_path, f"{gone}[Term]\r\nid: C:2\r\nname: Fever\r\n")
+    assert read_terms(path, "obo")[0] == [Term("C:2", ("Fever",))]
+
+
+def test_all_graphs_of_owl_are_read_and_fields_may_be_null(tmp_path):
+    synonyms = [{"pred": "hasExactSynonym", "val": None}]
+    nodes = [
+        {"id": "http://x/C_1", "type": "CLASS", "lbl": "Fever", "meta": None},
+        {"id": "http://x/C_2", "type": "CLASS", "lbl": "Cold", "meta": {"synonyms": synonyms}},
+    ]
+    licence = {"pred": "http://purl.org/dc/terms/license", "val": "CC0-1.0"}
+    meta = {"version": "2025", "basicPropertyValues": [licence]}
+    edge = {"sub": "http://x/C_2", "pred": "is_a", "obj": "http://x/C_1"}
+    graphs = [
+        {"meta": meta, "nodes": nodes[:1]},
+        {"meta": None, "nodes": nodes[1:], "edges": [edge]},
+    ]
+    terms, found = read_terms(write(tmp_path, json.dumps({"graphs": graphs})), "owl-json")
+    assert terms == [Term("C:1", ("Fever",)), Term("C:2", ("Cold",), "", "C:1")]
+    assert found == {"version": "2025", "licence": "CC0-1.0"}
+
+
+def test_a_language_may_be_in_capitals(tmp_path):
+    assert read_terms(write(tmp_path, RF2), "rf2", "ES")[0][0].names == ("Infarto",)
+
+
+def test_what_a_descriptor_of_mesh_is_related_to_is_not_above_it(tmp_path):
+    related = (
+        "<SeeRelatedList><SeeRelatedDescriptor><DescriptorReferredTo><DescriptorUI>D2</DescriptorUI>"
+        "</DescriptorReferredTo></SeeRelatedDescriptor></SeeRelatedList></DescriptorRecord>"
+    )
+    path = write(tmp_path, MESH.replace("</DescriptorRecord>", related, 1))
+    assert read_terms(path, "mesh-xml")[0] == EXPECTED["mesh-xml"][1]
+
+
+def test_a_supplement_of_mesh_is_below_what_it_is_mapped_to(tmp_path):
+    path = write(
+        tmp_path,
+        "<Set><SupplementalRecord><SupplementalRecordUI>C1</SupplementalRecordUI>"
+        "<SupplementalRecordName><String>x</String></SupplementalRecordName><HeadingMappedToList>"
+        "<HeadingMappedTo><DescriptorReferredTo><DescriptorUI>*D1</DescriptorUI>"
+        "</DescriptorReferredTo></HeadingMappedTo></HeadingMappedToList></SupplementalRecord></Set>",
+    )
+    assert read_terms(path, "mesh-xml")[0] == [Term("C1", ("x",), "", "D1")]

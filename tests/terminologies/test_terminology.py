@@ -143,3 +143,11 @@ def test_trigrams_are_of_single_keys():
     rows, grams = find_grams(["ab", "", "abab"])
     assert rows.tolist() == [0, 0, 2, 2, 2, 2]
     assert set(grams[:2]) < set(grams[2:])
+
+
+def test_a_terminology_may_have_many_types(tmp_path):
+    rows = "".join(f"{number},x,type {number}\n" for number in range(66_000))
+    (tmp_path / "terms.csv").write_text(f"id,name,type\n{rows}", encoding="utf8")
+    build_terminology(tmp_path / "terms.csv", tmp_path / "index", format="csv")
+    terminology = Terminology(tmp_path / "index")
+    assert terminology.describe(terminology.get_place("65999")).type == "type 65999"

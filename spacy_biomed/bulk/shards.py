@@ -122,7 +122,10 @@ class ShardAnnotator:
     ) -> FinishedShard:
         """Annotate a shard and write its files; `on_row` is called with the words of each row."""
         shard, settings = self.work.manifest.shards[number], self.work.settings
-        items = self.parts[shard.part].load_rows(shard)
+        items = [
+            item._replace(error=item.error or self.format.find_problem(item))
+            for item in self.parts[shard.part].load_rows(shard)
+        ]
         if not self._has_learned:
             learn_words(self.nlp, items)
             self._has_learned = True

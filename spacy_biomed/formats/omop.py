@@ -8,9 +8,9 @@ from datetime import date, datetime
 from typing import Any
 
 from ..annotations.sections import SECTION
-from ..errors import BiomedError, escape
 from ..files.compression import require_pyarrow
 from ..files.parquet import pack_table
+from ..files.sources import Item
 from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard, Row
 from .registry import Format
 
@@ -48,7 +48,8 @@ NOTE_NLP = {
     "term_temporal": "string",
     "term_modifiers": "string",
 }
-# Characters of snippets and variants, and of all modifiers.
+# Characters of columns of NOTE; of snippets and variants; and of all modifiers.
+_LENGTHS = {"note_title": 250, "note_source_value": 50}
 _LONGEST, _MODIFIERS = 250, 2000
 # Mentions of a note.
 _MOST = 1_000_000
@@ -67,10 +68,7 @@ def write_omop(shard: AnnotatedShard) -> dict[str, bytes]:
     """Write a folder for each of the two tables, with a file for each shard.
 
     Columns that are kept have the names of columns of NOTE, and are written there.
-
-    Raises:
-        BiomedError: if a kept column has a value that its column of NOTE cannot have, or a patient
-            is not a whole number.
+    `find_problem` has found nothing in the rows.
     """
     import pyarrow
 
@@ -88,53 +86,77 @@ def write_omop(shard: AnnotatedShard) -> dict[str, bytes]:
     }
 
 
+def find_problem(item: Item) -> str:
+    """Why a row of the input cannot be one of NOTE: its patient, or a value that is kept."""
+    try:
+        _read_patient(item)
+        _read_fields(item)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 OMOP = Format(
     write=write_omop,
     has_fields=True,
     fields=[name for name in NOTE if name not in _OWN],
     is_dated=True,
     is_clinical=True,
+    find_problem=find_problem,
     require=require_pyarrow,
 )
 
 
 def _create_note(document: AnnotatedDocument) -> Row:
     item, number = document.item, document.number + 1
-    given = {name: _read(item.id, name, value) for name, value in item.fields.items()}
+    given = _read_fields(item)
     moment = given.get("note_datetime")
-    patient = item.patient or str(number)
-    if not patient.isdecimal() or len(patient) > _DIGITS:
-        raise BiomedError(
-            f"{escape(item.id)}: the patient is not a whole number, as person_id of OMOP is; "
-            "number the patients, and name that column with --patient-column"
-        )
+    patient = _read_patient(item)
     return {
         "note_id": number,
-        "person_id": int(patient),
+        "person_id": number if patient is None else patient,
         "note_date": moment.date() if isinstance(moment, datetime) else _UNKNOWN_DATE,
         "note_type_concept_id": _NO_CONCEPT,
         "note_class_concept_id": _NO_CONCEPT,
         "note_text": document.doc.text,
         "encoding_concept_id": _NO_CONCEPT,
         "language_concept_id": _LANGUAGES.get(document.doc.lang_, _NO_CONCEPT),
-        "note_source_value": item.id[:50],
+        "note_source_value": item.id[: _LENGTHS["note_source_value"]],
         **{name: value for name, value in given.items() if value is not None},
     }
 
 
-def _read(id: str, name: str, value: object) -> object:
+def _read_patient(item: Item) -> int | None:
+    """The number of the patient; None without one."""
+    patient = item.patient.removesuffix(".0")
+    if patient and (not patient.isdecimal() or len(patient) > _DIGITS):
+        raise ValueError(
+            "the patient is not a whole number, as person_id of OMOP is; number the patients, and "
+            "name that column with --patient-column"
+        )
+    return int(patient) if patient else None
+
+
+def _read_fields(item: Item) -> Row:
+    return {name: _read(name, value) for name, value in item.fields.items()}
+
+
+def _read(name: str, value: object) -> object:
     """A value that is kept as its column of NOTE has it."""
     read, kind = _READERS[NOTE[name]]
     try:
-        return None if value in (None, "") else read(value)
+        # NaN is not equal to itself.
+        found = None if value in (None, "") or value != value else read(value)
     except (TypeError, ValueError, OverflowError):
-        raise BiomedError(
-            f"{escape(id)}: {name} is not a {kind}; correct it, or leave out --keep {name}"
+        raise ValueError(
+            f"{name} is not a {kind}; correct it, or leave out --keep {name}"
         ) from None
+    return found[: _LENGTHS.get(name)] if isinstance(found, str) else found
 
 
 def _read_whole(value: Any) -> int:
-    number = int(value)
+    # pandas writes "17.0" in a column with a gap.
+    number = int(value.removesuffix(".0") if isinstance(value, str) else value)
     if abs(number) >= 10**_DIGITS or (not isinstance(value, str) and number != value):
         raise ValueError(value)
     return number
@@ -162,7 +184,8 @@ _READERS: dict[str, tuple[Callable[[Any], object], str]] = {
 def _create_term(number: int, span: Row, note: Row, shard: AnnotatedShard) -> Row:
     meaning = shard.meanings.get(span["label"], {})
     code = span.get("code") or ""
-    is_concept = meaning.get("system") == OMOP_SYSTEM and code.isdecimal()
+    is_number = code.isdecimal() and len(code) <= _DIGITS
+    is_concept = meaning.get("system") == OMOP_SYSTEM and is_number
     # The mention is in the middle.
     around = max(0, _LONGEST - (span["end"] - span["start"])) // 2
     snippet = note["note_text"][max(0, span["start"] - around) : span["end"] + around]

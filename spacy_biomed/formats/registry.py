@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..errors import BiomedError, add_hint, list_choices, quote, suggest
-from ..files.sources import Columns
+from ..files.sources import Columns, Item
 from .documents import Document, Mention, Relation, check_characters
 from .findings import AnnotatedShard
 from .repairs import is_new, keep_sound, leaving_out, with_changes
@@ -45,6 +45,7 @@ class Format:
         fields: the columns that can be kept, if not all.
         is_dated: whether the day that a run began is written.
         is_clinical: whether it depends on patients and on what labels mean.
+        find_problem: says why a row of the input cannot be written; "" if it can.
         require: raises BiomedError, with the output, if a package that `write` needs is missing.
     """
 
@@ -57,6 +58,7 @@ class Format:
     fields: Collection[str] | None = None
     is_dated: bool = False
     is_clinical: bool = False
+    find_problem: Callable[[Item], str] = lambda item: ""
     require: Callable[[str], None] = lambda where: None
 
 

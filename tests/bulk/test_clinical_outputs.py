@@ -1,6 +1,7 @@
 """FHIR resources and OMOP tables of annotated notes."""
 
 import json
+import re
 from collections import Counter
 from datetime import date
 
@@ -308,7 +309,6 @@ def test_a_code_of_omop_is_the_concept():
     ("keep", "patient", "message"),
     [
         (("id2",), "person", "id2"),
-        ((), "id", "not a whole number, as person_id of OMOP is"),
         (("person",), "person", "the format omop has no place for it"),
     ],
 )
@@ -317,9 +317,13 @@ def test_what_omop_has_no_place_for_is_refused(run, keep, patient, message):
         run("out.omop", keep=keep, patient=patient)
 
 
-def test_a_run_that_failed_before_its_first_shard_is_begun_anew(run):
-    with pytest.raises(BiomedError) as caught:
-        run("out.omop", patient="id")
+def test_a_run_that_failed_before_its_first_shard_is_begun_anew(run, monkeypatch):
+    def fail(document):
+        raise BiomedError("no place")
+
+    with monkeypatch.context() as patch, pytest.raises(BiomedError) as caught:
+        patch.setattr(omop, "_create_note", fail)
+        run("out.omop")
     assert "run it again" not in str(caught.value)
     report, _ = run("out.omop", min_confidence=0.5)
     assert (report.continued, report.shards) == (0, len(NOTES))
@@ -335,9 +339,35 @@ def test_a_run_that_failed_before_its_first_shard_is_begun_anew(run):
         ("provider_id", float("inf")),
     ],
 )
-def test_a_value_that_a_column_of_note_cannot_have_is_refused(name, value):
-    with pytest.raises(BiomedError, match=f"n7: {name} is not a .*; correct it, or leave out"):
-        omop._read("n7", name, value)
+def test_a_value_that_a_column_of_note_cannot_have_is_a_problem(name, value):
+    problem = omop.find_problem(Item("n7", fields={name: value}))
+    assert re.fullmatch(f"{name} is not a .*; correct it, or leave out --keep {name}", problem)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("provider_id", "17.0", 17),
+        ("provider_id", 17.0, 17),
+        ("provider_id", float("nan"), None),
+        ("note_date", "2026-01-31 00:00:00", date(2026, 1, 31)),
+        ("note_title", "x" * 300, "x" * 250),
+    ],
+)
+def test_a_value_is_as_its_column_of_note_has_it(name, value, expected):
+    assert omop._read(name, value) == expected
+
+
+def test_a_note_that_omop_cannot_have_fails_and_does_not_stop_the_others(run, tmp_path):
+    bad = [{**NOTES[0], "note_date": "31/01/2026"}, {**NOTES[0], "person": "P7"}]
+    rows = [*bad, {**NOTES[1], "person": "8.0"}]
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    report, output = run("out.omop", keep=("note_date",))
+    first, second = [one["reason"] for one in report.failed]
+    assert first.startswith("note_date is not a date")
+    assert second.startswith("the patient is not a whole number")
+    (note,) = parquet.read_table(output / "note").to_pylist()
+    assert (note["note_id"], note["person_id"]) == (3, 8)
 
 
 @pytest.mark.parametrize("ending", ["omop", "fhir.ndjson"])

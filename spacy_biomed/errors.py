@@ -30,7 +30,7 @@ class BiomedError(ValueError):
 
 
 class DamagedPipelineError(BiomedError):
-    """The files of a pipeline are not as they were written, or its scores are not numbers.
+    """The files of a pipeline are missing or not as they were written, or its scores no numbers.
 
     No document can be annotated with it, so a run ends instead of leaving out documents.
     """

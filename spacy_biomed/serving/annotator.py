@@ -13,6 +13,7 @@ from ..files.sources import Item
 from ..formats.findings import describe, find_layers
 from ..pipeline.deidentify import FACTORY, BiomedDeidentifier, add_deidentifier
 from ..pipeline.encoder_pipe import EncoderPipe
+from ..pipeline.linking.component import BiomedLinker
 from .batching import Answer, Failed, Job
 
 
@@ -22,10 +23,16 @@ class Annotator:
     A `biomed_deidentify` of the pipeline is disabled and only runs for requests that want it; a
     pipeline without one gets one, as with `spacy biomed deidentify`. `no_deidentification` says why
     texts cannot be de-identified, and `needs_id` whether surrogates depend on a document's id.
+
+    Raises:
+        BiomedError: if a terminology of the pipeline cannot be opened.
     """
 
     def __init__(self, nlp: Language, max_seconds: float = DEFAULT_SECONDS):
         self._nlp, self._max_seconds = nlp, max_seconds
+        for _, pipe in nlp.components:
+            if isinstance(pipe, BiomedLinker):
+                pipe.open()
         self.layers = find_layers(nlp)
         self.no_deidentification, self.needs_id = "", False
         self._deidentifier: BiomedDeidentifier | None = None

@@ -177,3 +177,13 @@ def test_a_terminology_may_be_given_by_two_paths(ruler, terms, tmp_path, monkeyp
         "C1",
         "D9",
     ]
+
+
+def test_a_terminology_that_is_gone_stops_a_run_and_says_which_setting(ruler, terms, tmp_path):
+    linked = tmp_path / "linked"
+    run("terminology", "link", ruler, linked, "--terminology", f"*={terms}", "--beside")
+    shutil.rmtree(terms)
+    (tmp_path / "notes.jsonl").write_text('{"text": "No drug."}\n{"text": "aspirin"}\n')
+    message = refuse("annotate", linked, tmp_path / "notes.jsonl", tmp_path / "found.jsonl")
+    assert f"[components.biomed_linker.terminologies] terms: {terms}: not a termin" in message
+    assert not list((tmp_path / "found.jsonl").glob("part-*"))

@@ -14,8 +14,10 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.util import minibatch
 
+from spacy_biomed import BiomedError
 from spacy_biomed.annotations.relation_layer import SpanRelation
 from spacy_biomed.formats.findings import describe, find_layers
+from spacy_biomed.serving import create_app
 from spacy_biomed.serving.messages import (
     AnnotatedBatch,
     AnnotatedDocument,
@@ -63,6 +65,12 @@ def test_the_description_lists_the_codes_of_a_linker(post, rules, tmp_path):
     answer = post("/annotate", {"text": "No aspirin today."}).json()
     (entity,) = AnnotatedDocument.model_validate(answer).entities
     assert (entity.code, entity.code_name) == ("C1", "aspirin")
+
+
+def test_a_server_does_not_begin_without_the_terminology_of_a_linker(rules, tmp_path):
+    rules.add_pipe("biomed_linker", config={"terminologies": {"terms": str(tmp_path / "gone")}})
+    with pytest.raises(BiomedError, match="gone: not a terminology"):
+        create_app(rules)
 
 
 def test_offsets_count_code_points_of_the_text_as_given(post):

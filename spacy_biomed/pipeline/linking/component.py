@@ -20,7 +20,7 @@ from spacy.util import SimpleFrozenDict
 
 from ...annotations.document_keys import NIL, declare_extension, get_user_data, span_key
 from ...annotations.seen_mentions import mentions_of
-from ...errors import BiomedError, list_choices
+from ...errors import BiomedError, DamagedPipelineError, list_choices
 from ...files.outputs import MARKER
 from ...terminologies.terminology import Terminology
 from ..checksums import check_component, forget_checksums
@@ -176,12 +176,12 @@ class BiomedLinker(Described, Pipe):
         if self.labels_of:
             name = self.labels_of.get(label, self.labels_of.get(_OTHERS, ""))
             if name and name not in self._paths:
-                raise BiomedError(
+                raise DamagedPipelineError(
                     f"[components.{self.name}.labels] {label}: {list_choices(name, self._paths)}"
                 )
             return name
         if len(self._paths) != 1:
-            raise BiomedError(
+            raise DamagedPipelineError(
                 f"[components.{self.name}] has {len(self._paths)} terminologies: give one in "
                 "[terminologies], or say in [labels] which label has which"
             )
@@ -190,7 +190,13 @@ class BiomedLinker(Described, Pipe):
     def _get_finder(self, name: str) -> CandidateFinder:
         if name not in self._finders:
             known, _ = self._trained.get(name, (KnownNames({}, {}), None))
-            self._finders[name] = CandidateFinder(Terminology(self._paths[name]), known)
+            try:
+                terminology = Terminology(self._paths[name])
+            except BiomedError as error:
+                is_saved = name in self._saved
+                where = "" if is_saved else f"[components.{self.name}.terminologies] {name}: "
+                raise DamagedPipelineError(f"{where}{error}") from error
+            self._finders[name] = CandidateFinder(terminology, known)
         return self._finders[name]
 
     @property

@@ -277,7 +277,9 @@ def name_file(document: int, id: str, taken: set[str]) -> str:
     """
     name = quote(id, safe=" ,;=@()[]+")
     name = f"%2E{name[1:]}" if name.startswith(".") else name
-    if len(name) > _LONGEST_NAME or name.lower() in taken:
+    if len(name) > _LONGEST_NAME:
         name = f"{name[:_LONGEST_NAME]}-{document}"
+    while name.lower() in taken:
+        name = f"{name}-{document}"
     taken.add(name.lower())
     return name

@@ -1,5 +1,7 @@
 """Outputs in the formats of corpora, read by the readers of corpora."""
 
+import json
+
 import pytest
 import spacy
 from spacy.language import Language
@@ -74,6 +76,14 @@ def test_names_that_differ_in_case_alone_get_a_number(ruler, tmp_path):
     annotate_collection(str(ruler), tmp_path / "notes.jsonl", tmp_path / "out.brat")
     names = sorted(path.name for path in (tmp_path / "out.brat" / "part-00000").iterdir())
     assert names == ["Note.ann", "Note.txt", "note-1.ann", "note-1.txt"]
+
+
+def test_a_document_never_has_the_file_of_another_with_a_number_in_its_name(ruler, tmp_path):
+    rows = [{"id": id, "text": f"Aspirin {id}."} for id in ("a", "a-2", "a", "a-2")]
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    annotate_collection(str(ruler), tmp_path / "notes.jsonl", tmp_path / "out.brat")
+    texts = sorted(path.read_text() for path in (tmp_path / "out.brat").rglob("*.txt"))
+    assert texts == sorted(row["text"] for row in rows)
 
 
 def test_a_mention_across_lines_has_a_fragment_for_each(ruler, tmp_path):

@@ -159,9 +159,10 @@ def _ends(text: str, start: int, stop: re.Match[str], words: _Abbreviations) -> 
         word = before[-1].lstrip("([\"'“‘«¿¡/-").lower()
         if word in words.always or (word in words.small and is_small):
             return False
-        is_initial = len(word) == 1 and word.isalpha()
-        is_number = word.isdigit() and text[start:end].strip(" (-") == word
-        if is_initial or is_number or (is_small and len(word) < 4 and not word.isdigit()):
+        is_alone = end - start < _LONGEST_WORD and text[start:end].strip(" (-").lower() == word
+        is_item = is_alone and (word.isdigit() or len(word) == 1)
+        is_initial = len(word) == 1 and text[end - 1].isupper()  # not "for 7 d."
+        if is_item or is_initial or (is_small and len(word) < 4 and not word.isdigit()):
             return False
     if end - start > _LONGEST_PARENTHESIS:
         return True

@@ -9,6 +9,7 @@ import numpy as np
 from spacy.attrs import IDX, IS_SPACE, LOWER, SENT_START
 from spacy.language import Language
 from spacy.pipeline import Pipe
+from spacy.strings import get_string_id
 from spacy.tokens import Doc, Span
 from spacy.util import SimpleFrozenDict
 
@@ -41,6 +42,8 @@ PROBABILITIES = {
     "en": {"negated": (0.01, 0.98), **_SHARES},
     "es": {"negated": (0.02, 0.85), **_SHARES},
 }
+# A tab is between cells, as a bar is.
+_TAB, _CELL_END = get_string_id("\t"), get_string_id("|")
 # Section: the category of all its mentions.
 SECTION_CATEGORIES = {"family_history": "family", "past_history": "historical"}
 
@@ -255,7 +258,9 @@ class BiomedContext(Described, Pipe):
     def _look(self, doc: Doc, spans: Sequence[Span]) -> None:
         words = doc.to_array([LOWER, SENT_START, IS_SPACE])
         sentences = np.cumsum(words[:, 1] == 1)
-        is_word = words[:, 2] == 0
+        is_tab = words[:, 0] == _TAB
+        words[is_tab, 0] = _CELL_END
+        is_word = (words[:, 2] == 0) | is_tab
         places = [0, *np.cumsum(is_word).tolist()]
         mentions = [(places[span.start], places[span.end]) for span in spans]
         found = self._matcher.find(
@@ -266,6 +271,8 @@ class BiomedContext(Described, Pipe):
             is_past = "family" not in categories and span.label_ in self._conditions
             if category == "family" or (category and is_past):
                 categories.add(category)
+            if "family" in categories:
+                categories.discard("historical")
             marked = {f"is_{one}": self._probabilities[one][1] for one in categories}
             set_assertions(span, self._absent | marked if marked else self._absent)
 

@@ -24,6 +24,8 @@ def split(text, language="en"):
         ("es", "Enalapril 10 mg v.o. c/ 24 h"),
         ("es", "Remitido por la Dra. Gil por HTA"),
         ("es", "Dolor de 3 sem. de evolución"),
+        ("en", "b. Rest and fluids"),
+        ("en", "Signed at 7 J. Doe"),
     ],
 )
 def test_an_abbreviation_does_not_end_a_sentence(language, text):
@@ -36,6 +38,13 @@ def test_full_stops_end_sentences_also_before_small_letters_and_without_a_space(
         "no vómitos.",
         "Niega disuria.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("language", "text"), [("en", "Rest for 7 d. See me again"), ("es", "Cada 8 h. Control mañana")]
+)
+def test_a_unit_of_one_letter_ends_a_sentence_before_a_capital(language, text):
+    assert len(split(text, language)) == 2
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\u2028"])

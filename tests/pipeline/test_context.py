@@ -304,7 +304,11 @@ Ante cualquier signo de [sangrado y], acudir
 [HTA] si, [DM n] no, [asma] si
 [HTA]: controlada, [DM n]: no
 Si, tras el alta, presenta [fiebre y], acudir
-El fármaco no redujo la [mortalidad]""",
+El fármaco no redujo la [mortalidad]
+[Tos n]: niega\t[Fiebre n]: niega\t[Disnea]: sí
+[Furosemida] iv, si [empeoramiento y] avisar. No [fiebre n], si que hay [tos]
+Antecedentes de [ictus h] sin [secuelas n]. Padre, [infarto f] a los 50 años
+Riesgo alto de [caídas y]. Biopsia para confirmar [linfoma u]""",
     "en": """
 Not only [fever] but also [cough]
 No [fever n], [chills n] or [cough n] but [pain]
@@ -418,7 +422,16 @@ Return precautions: [fever y], [vomiting y]
 His [mother] reports that he has [fever]. [Mother] with [gout f]
 He was not found to have [gout n]. [Pneumonia n], now resolved
 Off [tamoxifen n] since March. No association of [statins] and [gout]
-Aspirin did not reduce the incidence of [cancer]""",
+Aspirin did not reduce the incidence of [cancer]
+[Edema]: yes\t[Cyanosis n]: none\t[Rash n]: no
+Discontinued [aspirin n] for [bleeding]. Hold [metformin n]. Refuses [surgery n]
+There is no cure for [asthma]. No concern for [sepsis n]. No [seizures n] after [surgery]
+[Hyperkalemia n]: resolved. The [opacity n] is no longer visualized
+Concern for [sepsis u] given [fever]. Less likely [tumor u]
+[Anemia] likely due to [bleeding u]. CT cannot differentiate [abscess u] from [tumor u]
+[Aspirin] for [stroke y] prevention. Seek care immediately for [swelling y]. [Flu y] vaccine given
+No [ulcers n] in the past month. Social Hx: no [tobacco n]
+Three months ago he was hospitalized for [pancreatitis h]. Father had a [stroke f] in 2010""",
 }
 
 

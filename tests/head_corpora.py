@@ -112,7 +112,7 @@ def _add_relations(doc: Doc, is_first: bool) -> None:
 
 def _add_document_relations(doc: Doc, is_first: bool) -> None:
     _add_entities(doc, is_first)
-    doc._.relations = [SpanRelation(*doc.ents, "PREVENTS")] if is_first else []
+    doc._.relations = [SpanRelation(*doc.ents, "HELPS")] if is_first else []
 
 
 def _add_answers(doc: Doc, is_first: bool) -> None:

@@ -17,7 +17,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
-from ..annotations.layer_copies import copy_group, copy_soft_labels
+from ..annotations.layer_copies import copy_bare, copy_group, copy_soft_labels
 from ..annotations.pairs import PAIR_KEY
 from ..encoders.finite import check_layers, check_scores
 from ..encoders.listener import EncoderListener, sizing
@@ -30,6 +30,10 @@ from .label_scores import LabelScores
 
 # The layer of heads that share `doc.cats`, each with different classes or a number.
 CATS = "doc.cats"
+
+# Key of `doc.user_data` of a reference with the names of components that neither learn from it nor
+# are scored by it, although they read the layer that it has: its corpus is another component's.
+NOT_FOR = "spacy_biomed_not_for"
 
 # Gold items, predicted items and gold items that cannot be predicted; items end with their label.
 Compared = tuple[set[tuple], set[tuple], Collection[tuple]]
@@ -174,6 +178,7 @@ class EncoderHead(DescribedHead, BatchLearner):
     ) -> None:
         """Learn from a batch; examples without annotation have no loss and no gradient."""
         set_dropout_rate(self.model, drop)
+        examples = list(self.find_own(examples))
         losses[self.name] += self.learn(examples, [example.predicted for example in examples])
         if sgd is not None:
             self.finish_update(sgd)
@@ -195,13 +200,22 @@ class EncoderHead(DescribedHead, BatchLearner):
         backprop(Ragged(d_scores, scores.lengths) if isinstance(scores, Ragged) else d_scores)
         return loss
 
+    def find_own(self, examples: Iterable[Example]) -> Iterator[Example]:
+        """Yield examples, without annotation where it is another component's (`NOT_FOR`)."""
+        for example in examples:
+            if self.name in example.reference.user_data.get(NOT_FOR, ()):
+                bare = copy_bare(example.reference, self.annotation_keys)
+                yield Example(example.predicted, bare)
+            else:
+                yield example
+
     def has_annotation(self, example: Example) -> bool:
         """Whether this component may have something to learn from an example."""
         return True
 
     def score(self, examples: Iterable[Example], **kwargs: object) -> dict[str, Any]:
         """The scorer's scores, with the component's name in theirs if it is not the default."""
-        scores = super().score(examples, **kwargs)
+        scores = super().score(self.find_own(examples), **kwargs)
         default = self.begin_scores(self.default_name, self.cfg)
         prefix = self.begin_scores(self.name, self.cfg)
         if prefix == default:
@@ -308,7 +322,7 @@ class LabelHead(EncoderHead):
         Without `labels`, they are those of all training examples, sorted.
         """
         validate_source(get_examples, f"{type(self).__name__}.initialize")
-        found = self.find_labels(get_examples())
+        found = self.find_labels(self.find_own(get_examples()))
         for label in found if labels is None else labels:
             self.add_label(label)
         if not self.labels:
@@ -318,7 +332,7 @@ class LabelHead(EncoderHead):
                 f"({layer}): check the corpus, or give "
                 f"initialize.components.{self.name}.labels"
             )
-        self.prepare(get_examples, found)
+        self.prepare(lambda: self.find_own(get_examples()), found)
 
     def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
         """Check that examples, with the labels `found`, teach the labels, and size the model.

@@ -383,16 +383,17 @@ def score_part(
         the head's scores, 0 to 1, by the endings of their names, such as "f"; and what each
         document contributes, as in `EncoderHead.tally`.
     """
+    head = find_head_of(nlp, name)
     if name is not None:
         prefixed = nlp.config.interpolate()["corpora"]["train"].get("prefixed") or []
         own = [name] if name in prefixed else []
         examples = list(MultiTaskCorpus({name: path}, {}, own, 0, {})(nlp))
     else:
-        examples = list(Corpus_v1(path)(nlp))
+        gold_entities = cast(type[EncoderHead], head.kind).reads_entities
+        examples = list(Corpus_v1(path, gold_entities=gold_entities)(nlp))
     for example, doc in zip(examples, nlp.pipe([one.predicted for one in examples]), strict=True):
         example.predicted = doc
     scores = Scorer(nlp=nlp).score(examples)
-    head = find_head_of(nlp, name)
     begin, pipe = _begin(head), nlp.get_pipe(head.name)
     found = {
         key.removeprefix(begin): float(value)

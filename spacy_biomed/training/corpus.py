@@ -18,7 +18,7 @@ from spacy.training.corpus import FILE_TYPE, walk_corpus
 from spacy.vocab import Vocab
 
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
-from ..annotations.layer_copies import copy_entities
+from ..annotations.layer_copies import copy_entities, copy_group
 from ..annotations.pairs import PAIR_KEY
 from ..annotations.relation_layer import RELATIONS
 from ..annotations.soft_labels import SOFT_LABELS_KEY
@@ -27,6 +27,7 @@ from ..errors import BiomedError, add_hint, quote, suggest
 from ..formats.spacy_docs import read_doc_bin, read_docs
 from ..pipeline.component_classes import list_heads
 from ..pipeline.encoder_head import EncoderHead
+from ..pipeline.mention_layer import NO_ENTITIES
 
 
 class CheckedCorpus(Corpus):
@@ -41,8 +42,9 @@ class CheckedCorpus(Corpus):
         gold_preproc, max_length, limit, augmenter: as in spaCy.
         max_words: maximum tokens of an example: documents of mentions are cut into sentences, and
             these into parts (`split_doc`); 0 for whole documents.
-        gold_entities: whether the documents that are predicted have the gold `doc.ents`, for heads
-            of relations without a component before them that finds entities.
+        gold_entities: whether the documents that are predicted have the gold entities, also those
+            in span groups, for heads of relations or assertions without a component before them
+            that finds entities.
 
     Raises:
         BiomedError: if a path is missing in the config, does not exist, is not a corpus, or has no
@@ -85,6 +87,8 @@ class CheckedCorpus(Corpus):
         for example in super().__call__(nlp):
             if self.gold_entities:
                 copy_entities(example.reference, example.predicted)
+                for key in set(example.reference.spans).difference(NO_ENTITIES):
+                    copy_group(example.reference, key, example.predicted)
             yield example
 
     def read_docbin(self, vocab: Vocab, locs: Iterable[str | Path]) -> Iterator[Doc]:

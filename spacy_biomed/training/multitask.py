@@ -12,9 +12,9 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ..annotations.layer_copies import copy_bare
-from ..errors import BiomedError
+from ..errors import BiomedError, quote
 from ..pipeline.component_classes import STAND_INS, find_head, list_annotation_keys, list_heads
-from ..pipeline.encoder_head import CATS, EncoderHead
+from ..pipeline.encoder_head import CATS, NOT_FOR, EncoderHead, LabelHead
 from ..pipeline.mention_layer import copy_mentions
 from .corpus import Corpus_v1
 
@@ -79,10 +79,13 @@ class MultiTaskCorpus:
             pipe: Any = nlp.get_pipe(component)
             prefix = f"{component}_" if name in self.prefixed else ""
             foreign_labels = _list_classes(nlp, component)
+            others = self._find_others(nlp, name)
             annotated = False
             for predicted, source in self._read(nlp, name):
                 reference = copy_bare(source, annotation_keys)
                 reference.user_data[TASK_KEY] = name
+                if others:
+                    reference.user_data[NOT_FOR] = others
                 annotated |= head.copy_layer(pipe, source, reference, prefix=prefix)
                 if shared := sorted(foreign_labels.intersection(reference.cats)):
                     raise BiomedError(
@@ -117,6 +120,34 @@ class MultiTaskCorpus:
                 f"train {', '.join([*list_heads(), *STAND_INS])}"
             )
         return head
+
+    def _find_others(self, nlp: Language, name: str) -> list[str]:
+        """The components of other corpora that read the same layer as that of a corpus.
+
+        Raises:
+            BiomedError: if one of them would overwrite what that component finds.
+        """
+        component, head = self.components[name], self._find_head(nlp, name)
+        pipe: Any = nlp.get_pipe(component)
+        layer = head.layer(pipe.cfg)
+        others: list[str] = []
+        for corpus, other in self.components.items():
+            other_head = self._find_head(nlp, corpus)
+            other_pipe: Any = nlp.get_pipe(other)
+            other_layer = other_head.layer(other_pipe.cfg)
+            if layer == CATS or layer != other_layer or other in (component, *others):
+                continue
+            others.append(other)
+            shared = sorted(set(pipe.labels).intersection(other_pipe.labels))
+            is_same_place = pipe.cfg.get("spans_key") == other_pipe.cfg.get("spans_key")
+            if is_same_place and (shared or not issubclass(head, LabelHead)):
+                what = f", of which both have {quote(shared[0])}" if shared else ""
+                raise BiomedError(
+                    f"'{component}' and '{other}' write to the same layer ({layer}{what}), where "
+                    "one replaces what the other finds: train one of them with both corpora "
+                    "(components of the multi-task corpora)"
+                )
+        return others
 
     def _read(self, nlp: Language, name: str) -> Iterator[tuple[Doc, Doc]]:
         """Yield predicted documents, new each time, and reference documents, which are kept.

@@ -20,6 +20,7 @@ from spacy_biomed.pipeline.relations.concept_pairs import (
     group_mentions,
 )
 from spacy_biomed.pipeline.relations.concept_scores import score_concepts
+from spacy_biomed.studies.runs import score_part
 from spacy_biomed.training.corpus import Corpus_v1
 from spacy_biomed.training.optimizer import AdamW_v1
 
@@ -227,6 +228,11 @@ def test_the_relations_of_a_corpus_of_concepts_are_learned(trained, corpus):
     assert found == {("stroke", "TREATS", "Aspirin"), ("Fever", "CAUSES", "ibuprofen")}
     assert second._.relations == []
     assert min(one.score for one in first._.relations) > 0.5
+
+
+def test_a_study_scores_relations_between_the_entities_of_the_corpus(trained, corpus):
+    scores, _ = score_part(trained, None, corpus / "dev.spacy")
+    assert scores["micro_f"] == 1.0
 
 
 def test_a_compressed_pipeline_finds_the_same(trained, corpus, tmp_path):

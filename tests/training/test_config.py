@@ -213,7 +213,11 @@ def test_sentences_are_found_before_the_head_of_assertions(converted):
     config = fill(converted, template="assertion")
     assert config["nlp"]["pipeline"] == ["biomed_transformer", *NOTE_RULES[:1], "biomed_assertion"]
     assert config["training"]["annotating_components"] == ["biomed_sentences"]
-    assert config["corpora"]["dev"]["gold_entities"] is True
+
+
+@pytest.mark.parametrize("template", ["assertion", "document_relations", "relations"])
+def test_the_development_part_has_the_entities_that_a_head_reads(converted, template):
+    assert fill(converted, template=template)["corpora"]["dev"]["gold_entities"] is True
 
 
 @pytest.mark.slow(least=1)

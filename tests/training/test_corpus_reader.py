@@ -65,6 +65,17 @@ def test_documents_are_cut_into_parts_of_so_many_words(converted, nlp):
         Corpus_v1(converted / "train.spacy", max_words=-1)
 
 
+def test_gold_entities_are_those_of_span_groups_too(tmp_path, nlp):
+    doc = nlp.make_doc("La aspirina alivia.")
+    doc.spans["drugs"] = [Span(doc, 1, 2, "DRUG")]
+    doc.spans["answer"] = [doc[2:3]]
+    DocBin(docs=[doc]).to_disk(tmp_path / "dev.spacy")
+    [example] = Corpus_v1(tmp_path / "dev.spacy", gold_entities=True)(nlp)
+    assert {key: list(map(str, group)) for key, group in example.predicted.spans.items()} == {
+        "drugs": ["aspirina"]
+    }
+
+
 def test_a_pipeline_is_evaluated_on_no_documents(nlp):
     reader = spacy.registry.resolve({"dev": {"@readers": "spacy_biomed.NoCorpus.v1"}})["dev"]
     pipeline = spacy.blank("en")

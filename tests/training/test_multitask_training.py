@@ -1,7 +1,10 @@
 """Several tasks on one encoder: what each step learns, and how they are scored."""
 
 import io
+import json
+import shutil
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,12 +12,14 @@ import spacy
 from head_corpora import make_docs, write_corpora
 from multitask_corpora import write_small_template
 from spacy.tokens import DocBin
+from spacy.training import Example
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import create_train_batches
 from spacy.training.loop import train as spacy_train
 from stopped_training import run
 
 from spacy_biomed.annotations.relation_layer import SpanRelation
+from spacy_biomed.errors import BiomedError
 from spacy_biomed.studies.study import score_tasks
 from spacy_biomed.training.corpus import Corpus_v1
 from spacy_biomed.training.multitask import TASK_KEY, MultiTaskCorpus_v1
@@ -236,6 +241,62 @@ def test_it_learns_all_tasks(trained_tasks, corpora):
     assert scores["cats_topics_score"] > 0.9
     performance = nlp.meta["performance"]
     assert {"spans_drugs_f", "spans_diseases_f", "cats_topics_score"} <= performance.keys()
+
+
+def write_relations(folder, label, marks=True):
+    """A corpus of relations with this label, in a folder with this name."""
+    [written] = write_corpora(folder / "made", ["relations" if marks else "document_relations"])
+    path = shutil.move(written, folder / label)
+    for part in ("train", "dev", "test"):
+        docs = make_docs("relations" if marks else "document_relations")
+        for doc in docs:
+            doc._.relations = [one._replace(label=label) for one in doc._.relations]
+        DocBin(docs=docs, store_user_data=True).to_disk(path / f"{part}.spacy")
+    description = json.loads((path / "corpus.json").read_text())
+    (path / "corpus.json").write_text(json.dumps({**description, "task": "relations"}))
+    return path
+
+
+def test_two_corpora_of_relations_train_a_head_each(tiny_bert, tmp_path, weights):
+    folders = [write_relations(tmp_path, label) for label in ("LIKES", "HATES")]
+    template = write_small_template(tmp_path / "multitask.cfg")
+    config, _ = create_multitask_config(folders, encoder=str(tiny_bert), template=template)
+    nlp = init_nlp(config)
+    assert [nlp.get_pipe(name).labels for name in ("LIKES", "HATES")] == [("LIKES",), ("HATES",)]
+    before = {name: weights(nlp, name) for name in ("LIKES", "HATES")}
+    batch = next(batch for _, batch in read_batches(nlp) if task_of(batch) == "LIKES")
+    losses = nlp.update(batch, sgd=AdamW_v1(0.01), losses={})
+    assert losses["LIKES"] > 0.0 and losses["HATES"] == 0.0
+    changed = [not np.array_equal(weights(nlp, name), before[name]) for name in before]
+    assert changed == [True, False]
+    scores = nlp.evaluate([Example(example.reference, example.reference) for example in batch])
+    assert scores["relations_HATES_micro_f"] is None
+
+
+def test_heads_that_would_replace_what_the_other_finds_are_refused(tiny_bert, tmp_path):
+    template = write_small_template(tmp_path / "multitask.cfg")
+    folders = [write_relations(tmp_path, "LIKES"), write_relations(tmp_path, "OTHER")]
+    for part in ("train", "dev"):
+        shutil.copy(folders[0] / f"{part}.spacy", folders[1])
+    config, _ = create_multitask_config(folders, encoder=str(tiny_bert), template=template)
+    with pytest.raises(BiomedError, match=r"'LIKES' and 'OTHER' .*of which both have 'LIKES'"):
+        init_nlp(config)
+    [one] = write_corpora(tmp_path / "questions", ["qa"])
+    folders = [one, Path(shutil.copytree(one, tmp_path / "more"))]
+    config, _ = create_multitask_config(folders, encoder=str(tiny_bert), template=template)
+    with pytest.raises(BiomedError, match="'qa' and 'more' write to the same layer"):
+        init_nlp(config)
+
+
+def test_relations_of_documents_are_scored_with_the_entities_of_their_corpus(tiny_bert, tmp_path):
+    folder = write_relations(tmp_path, "HELPS", marks=False)
+    template = write_small_template(tmp_path / "multitask.cfg")
+    config, _ = create_multitask_config([folder], encoder=str(tiny_bert), template=template)
+    config["vars"].update(max_steps=40, eval_frequency=40)
+    config["training"]["optimizer"]["use_averages"] = False
+    train(init_nlp(config), tmp_path / "trained", stdout=io.StringIO())
+    scores = score_tasks(spacy.load(tmp_path / "trained" / "model-best"))
+    assert scores["relations_HELPS_micro_f"] > 0.8
 
 
 def test_relations_are_between_the_entities_that_another_head_finds(tiny_bert, tmp_path):

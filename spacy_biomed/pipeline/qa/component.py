@@ -234,7 +234,7 @@ class BiomedQA(EncoderHead):
         validate_source(get_examples, "BiomedQA.initialize")
         # Checked before training: an error during training would make spaCy save a partial model.
         has_answer = False
-        for example in get_examples():
+        for example in self.find_own(get_examples()):
             found = bool(gold_answers(example.reference))
             if found and get_pair(example.predicted) is None:
                 raise BiomedError(

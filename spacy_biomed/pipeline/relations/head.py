@@ -22,7 +22,7 @@ class RelationHead(LabelHead):
         "print([(head.text, label, tail.text) for head, tail, label, score in doc._.relations])"
     )
     annotates, layer_name, main = "relation", "doc._.relations", "micro_f"
-    annotation_keys = (RELATIONS,)
+    annotation_keys, reads_entities = (RELATIONS,), True
     compared: ClassVar[str]
 
     @classmethod

@@ -10,6 +10,7 @@ from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc
 
 from ..annotations.assertions import get_assertions
+from ..annotations.pairs import get_pair
 from ..annotations.relation_layer import count_several
 from ..formats.documents import Document
 from .gold import Annotated
@@ -73,7 +74,7 @@ class PartReport:
         mentions, answers = annotated.mentions, annotated.answers
         self.documents += 1
         self.tokens += len(doc)
-        self.pairs += document.pair is not None
+        self.pairs += get_pair(doc) is not None
         _add(self.mentions, (mention.label for mention in mentions.mentions))
         said = (get_assertions(span) for span in mentions.spans)
         _add(self.assertions, (name for one in said for name, value in one.items() if value))

@@ -134,13 +134,13 @@ def _group_questions(documents: Sequence[Document]) -> list[list[int]]:
 
 
 def _group_keys(document: Document) -> list[tuple[str, str]]:
-    """What documents of a group may share: the whole text, the question's id, and the context."""
+    """What documents of a group may share: the whole text, the question, and the context."""
     if document.part_of is not None:
         return [("text", document.part_of)]
     if document.pair is None or document.answers is None:
         return []
-    start, end = document.pair[1]
-    return [("question", split_id(document.id)), ("context", document.text[start:end])]
+    question, context = (document.text[start:end] for start, end in document.pair)
+    return [("question", f"{split_id(document.id)} {question}"), ("context", context)]
 
 
 def drop_repeats(parts: dict[str, list[Document]]) -> dict[str, int]:

@@ -256,6 +256,14 @@ def test_relations_are_reported_by_label_and_those_without_spans_counted(tmp_pat
     assert (head.text, tail.text, label) == ("81 mg", "Aspirin", "Strength-Drug")
 
 
+def test_pairs_in_a_format_of_single_texts_are_counted(tmp_path):
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "train.jsonl").write_text('{"text": "A.\\u001eB.", "cats": {"yes": 1, "no": 0}}\n')
+    report = convert_corpus("own", source, tmp_path / "out", format="jsonl")
+    assert report.parts["train"].pairs == 1
+
+
 def test_pairs_and_their_scores_are_reported(tmp_path):
     source = write(tmp_path / "in", train="1\tA b.\tC.\n4\tD.\tE.\n", dev="0\tF.\tG.\n")
     report = convert_corpus("own", source, tmp_path / "out", format="sts")

@@ -79,6 +79,14 @@ def test_questions_on_one_context_and_contexts_of_one_question_stay_in_one_part(
             assert [len(parts[part]) for part in ("train", "dev", "test")] == [24, 8, 8]
 
 
+def test_questions_that_are_numbered_anew_for_each_context_are_not_one():
+    documents = [
+        create_question("1", f"Which {i}?", f"context {i}", [(0, 1)], "x") for i in range(9)
+    ]
+    parts = split_documents(documents, {"dev": 0.2, "test": 0.2}, 1)
+    assert [len(parts[part]) for part in ("train", "dev", "test")] == [5, 2, 2]
+
+
 @pytest.mark.parametrize("format", ["squad", "bioasq"])
 def test_questions_are_converted(tmp_path, format):
     if format == "squad":

@@ -431,6 +431,15 @@ def test_snippets_of_one_question_are_ranked_together():
     }
 
 
+def test_other_questions_with_the_same_id_are_scored_alone():
+    nlp = spacy.blank("en")
+    examples = [
+        predicted(nlp, "Which gene?", "BRCA1 MYC", {"BRCA1": 0.9}, ["BRCA1"], document_id="1"),
+        predicted(nlp, "Which drug?", "MYC statin", {"MYC": 0.9}, ["statin"], document_id="1"),
+    ]
+    assert score_answers(examples)["qa_exact"] == 0.5
+
+
 def test_a_question_id_of_its_own_groups_documents():
     nlp = spacy.blank("en")
     given = [("BRCA1", 0.6), ("MYC", 0.4)]

@@ -482,6 +482,12 @@ def initialize(make_pipeline, documents, settings=None, **config):
             "of 3 labels that exclude each other, 'a b c' has 'A' 1 and 'B' 1:",
         ),
         ([("a b", {"A": 0, "B": 0})], {}, True, "of 2 labels .* 'a b' has none:"),
+        (
+            [("a b", {"A": 0, "B": 0, "C": 1})],
+            {"labels": ["A", "B"]},
+            True,
+            "of 2 labels .* 'a b' has none of them, but 'C':",
+        ),
         ([("a b", {"A": 0.5, "B": 0.2})], {}, True, "'a b' has 'A' 0.5 and 'B' 0.2:"),
         ([("a b", {"A": 1.5})], {}, False, "'A' of 'a b' is 1.5: use a number from 0 to 1"),
         ([("a b", {"A": 1, "B": -1})], {}, True, "'B' of 'a b' is -1: use a number from 0"),

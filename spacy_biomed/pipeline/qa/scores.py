@@ -14,6 +14,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from ...annotations.document_keys import ANSWER_KEY, UNALIGNED_ANSWERS, get_unaligned, question_id
+from ...annotations.pairs import get_pair
 
 # BioASQ's systems give up to five answers to a factoid question.
 LENIENT_ANSWERS = 5
@@ -116,8 +117,8 @@ def gold_answers(reference: Doc) -> list[str]:
 def score_answers(examples: Iterable[Example], **cfg: object) -> dict[str, object]:
     """Exact match and F1 of SQuAD; strict and lenient accuracy and mean reciprocal rank of BioASQ.
 
-    Documents with the same question identifier (`document_keys.question_id`) are scored as one
-    question. The answers of all these documents are ranked by probability; answers with the same
+    Documents with the same question and its identifier (`document_keys.question_id`) are scored as
+    one question. The answers of all of them are ranked by probability; answers with the same
     text are merged and their probabilities summed, as in the evaluation of BioBERT (Lee et al.
     2020). The annotated answers are also those of all these documents, compared as text, including
     answers that do not fit tokens. Documents that are not annotated are not scored.
@@ -138,8 +139,9 @@ def collect_questions(examples: Iterable[Example]) -> list[Question]:
         reference, predicted = example.reference, example.predicted
         if ANSWER_KEY not in reference.spans:
             continue
-        id = question_id(reference)
-        question = object() if id is None else id
+        id, pair = question_id(reference), get_pair(reference)
+        # Files may number the questions of each context anew.
+        question = object() if id is None else (id, pair and pair[0].text)
         gold[question] += gold_answers(reference)
         totals = given[question]
         if ANSWER_KEY not in predicted.spans:

@@ -41,9 +41,12 @@ def gold_probabilities(reference: Doc, labels: Iterable[str], exclusive: bool) -
     total = gold.sum()
     if abs(total - 1.0) > SUM_TOLERANCE:
         applying = [f"{quote(label)} {values[i]:g}" for i, label in enumerate(labels) if values[i]]
+        others = [quote(one) for one in reference.cats if reference.cats[one] and one not in labels]
+        other = f" of them, but {', '.join(others)}" if others and not applying else ""
         raise BiomedError(
             f"of {len(labels)} labels that exclude each other, {quote_text(reference)} has "
-            f"{' and '.join(applying) or 'none'}: let them add up to 1, or set exclusive = false"
+            f"{' and '.join(applying) or 'none'}{other}: let them add up to 1, or set "
+            "exclusive = false"
         )
     return gold / total
 

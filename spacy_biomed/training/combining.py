@@ -21,7 +21,7 @@ from ..annotations.seen_mentions import SeenMentions, mentions_of
 from ..corpora import repeated_texts
 from ..corpora.conversion_report import PartReport
 from ..corpora.convert import ATTRIBUTES, create_pipeline
-from ..corpora.gold import place_mentions
+from ..corpora.gold import CONCEPT, place_mentions
 from ..corpora.label_map import LabelledSpan, LabelMap, check_labels
 from ..corpora.splits import PARTS
 from ..errors import BiomedError, list_choices
@@ -94,6 +94,7 @@ class _Text:
     Attributes:
         mentions: mentions that fit tokens; None if the document has no layer of mentions.
         lost: mentions that do not fit tokens.
+        ids: mentions with their identifiers (`kb_id_`), without those that have none.
         counts: the counts of its part of its corpus.
     """
 
@@ -101,6 +102,7 @@ class _Text:
     known: repeated_texts.KnownText
     mentions: list[LabelledSpan] | None
     lost: list[LabelledSpan]
+    ids: list[tuple[LabelledSpan, str]]
     scope: AnnotationScope
     counts: CombinedPart
 
@@ -228,13 +230,20 @@ def _read_corpus(
         if text.mentions is not None:
             text.mentions = label_map.rename_spans(text.mentions)
         text.lost = label_map.rename_spans(text.lost)
+        text.ids = [
+            (renamed, id)
+            for mention, id in text.ids
+            for renamed in label_map.rename_spans([mention])
+        ]
     corpus.labels = sorted({label for text in texts for label in text.labels})
     return parts
 
 
 def _read_text(corpus: str, doc: Doc, spans_key: str | None, counts: CombinedPart) -> _Text:
     has_layer = doc.has_annotation("ENT_IOB") if spans_key is None else spans_key in doc.spans
-    mentions = [*map(locate_span, mentions_of(doc, spans_key))]
+    spans = mentions_of(doc, spans_key)
+    mentions = [*map(locate_span, spans)]
+    ids = [(locate_span(span), span.kb_id_) for span in spans if span.kb_id_]
     is_split = doc.has_annotation("SENT_START")
     sentences = (doc if is_split else Sentencizer()(copy_tokens(doc, doc.vocab))).sents
     known = repeated_texts.KnownText(
@@ -244,7 +253,8 @@ def _read_text(corpus: str, doc: Doc, spans_key: str | None, counts: CombinedPar
         tuple(repeated_texts.normalise_words(sentence.text) for sentence in sentences),
     )
     scope = get_scope(doc, spans_key)
-    return _Text(doc, known, mentions if has_layer else None, get_unaligned(doc), scope, counts)
+    lost = get_unaligned(doc)
+    return _Text(doc, known, mentions if has_layer else None, lost, ids, scope, counts)
 
 
 def _leave_out_repeats(parts: dict[str, list[_Text]], order: Sequence[str]) -> None:
@@ -293,11 +303,15 @@ def _can_merge(one: _Text, other: _Text) -> bool:
 
 
 def _merge(one: _Text, other: _Text) -> int:
-    """Merge a document's annotation into another with the same text; count disputed mentions."""
+    """Merge a document's annotation into another with the same text; count disputed mentions.
+
+    A mention with two identifiers keeps both, as in `place_mentions`.
+    """
     shared = one.labels & other.labels
     different = set(one.all_mentions) ^ set(other.all_mentions)
     disputed = {mention for mention in different if mention[2] in shared}
     one.mentions = sorted({*(one.mentions or ()), *(other.mentions or ())} - disputed)
+    one.ids += other.ids
     one.lost = sorted({*one.lost, *other.lost} - disputed - set(one.mentions))
     regions = {
         region
@@ -354,7 +368,12 @@ def _create_doc(text: _Text, spans_key: str | None, counts: PartReport) -> Doc:
     counts.tokens += len(doc)
     if text.mentions is None:
         return doc
-    mentions = [Mention(label, ((start, end),)) for start, end, label in text.mentions]
+    kept = set(text.mentions)
+    identified = [(span, {CONCEPT: id}) for span, id in text.ids if span in kept]
+    mentions = [
+        Mention(label, ((start, end),), attributes=attributes)
+        for (start, end, label), attributes in [*((one, {}) for one in text.mentions), *identified]
+    ]
     placement = place_mentions(doc, mentions, flat=spans_key is None)
     if spans_key is None:
         missing = [doc[i : i + 1] for i in _missing(source)]

@@ -4,11 +4,12 @@ import json
 
 import pytest
 import spacy
+from spacy.tokens import DocBin
 
 from spacy_biomed.annotations.annotation_scope import get_scope
 from spacy_biomed.annotations.assertions import list_assertions
-from spacy_biomed.annotations.seen_mentions import SEEN_KEY
-from spacy_biomed.corpora.convert import convert_corpus
+from spacy_biomed.annotations.seen_mentions import SEEN_KEY, mentions_of
+from spacy_biomed.corpora.convert import ATTRIBUTES, convert_corpus
 from spacy_biomed.corpora.label_map import parse_label_map
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.formats.spacy_docs import read_docs
@@ -89,6 +90,45 @@ def test_what_is_said_of_mentions_is_kept_also_of_merged_documents(make_corpus, 
         {"colorectal cancer": {"is_hypothetical": 1.0}, "diabetes": {"is_historical": 1.0}},
         {"BRCA1": {"is_negated": 1.0}},
     ]
+
+
+def give_ids(folder, *ids, spans_key=None):
+    """Give the mentions of a corpus's training part their identifiers."""
+    docs = read(folder)
+    given = iter(ids)
+    for doc in docs:
+        spans = mentions_of(doc, spans_key)
+        for span in spans:
+            span.kb_id_ = next(given)
+        if spans_key is None:
+            doc.ents = spans
+        else:
+            doc.spans[spans_key] = spans
+    DocBin(attrs=ATTRIBUTES, store_user_data=True, docs=docs).to_disk(folder / "train.spacy")
+
+
+def test_identifiers_of_mentions_are_kept_also_of_merged_documents(make_corpus, tmp_path):
+    one = make_corpus("one", train=[line(BRCA, ("BRCA1", "Gene"), ("breast", "Site"))])
+    sites = line(BRCA, ("breast", "Site"), ("ovarian", "Site"))
+    two = make_corpus("two", train=[sites])
+    give_ids(one, "672", "C50")
+    give_ids(two, "D1943", "")
+    label_maps = {"one": parse_label_map(["Gene=GENE", "Site=Site"])}
+    combine_corpora([one, two], tmp_path / "both", label_maps=label_maps)
+    [doc] = read(tmp_path / "both")
+    found = {ent.text: ent.kb_id_ for ent in doc.ents}
+    assert found == {"BRCA1": "672", "breast": "C50; D1943"}  # "ovarian" is disputed
+
+
+def test_identifiers_in_a_span_group_are_kept_for_each_label(make_corpus, tmp_path):
+    drug = line(ASPIRIN, ("Aspirin", "Drug"), ("Aspirin", "Salicylate"))
+    one = make_corpus("one", spans_key="sc", train=[drug])
+    two = make_corpus("two", spans_key="sc", train=[line(KINASE, ("EGFR", "Gene"))])
+    give_ids(one, "D1", "S2", spans_key="sc")
+    combine_corpora([one, two], tmp_path / "both", spans_key="sc")
+    doc, _ = read(tmp_path / "both")
+    found = {(span.label_, span.kb_id_) for span in doc.spans["sc"]}
+    assert found == {("Drug", "D1"), ("Salicylate", "S2")}
 
 
 def test_what_is_held_out_anywhere_is_not_trained_on(make_corpus, tmp_path):

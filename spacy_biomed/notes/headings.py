@@ -70,10 +70,11 @@ def find_headings(text: str, table: Mapping[str, str]) -> Iterator[Heading]:
     """Find the headings of a text.
 
     A heading is at the start of a line or of a sentence, perhaps after a number or a bullet. Its
-    name is in the table, and a colon, a dash or the end of the line follows. Three more forms end
-    the section before them, whatever their name: a line in capitals, a line that ends with a colon,
-    and a name with a colon after an empty line. A section that begins within a line ends with its
-    paragraph, and what follows is "other".
+    name is in the table, and a colon, a dash or the end of the line follows. Before a colon, and
+    in a line of capitals, more words may follow the name ("Labs on admission"). Three more forms
+    end the section before them, whatever their name: a line in capitals, a line that ends with a
+    colon, and a name with a colon after an empty line. A section that begins within a line ends
+    with its paragraph, and what follows is "other".
 
     Args:
         table: the sections by normalised name (`normalize_heading`).
@@ -103,6 +104,19 @@ def _end_paragraph(text: str, start: int | None, end: int) -> Iterator[Heading]:
         yield Heading(found.start(), found.start(), OTHER)
 
 
+def _find_by_beginning(name: str, table: Mapping[str, str]) -> str | None:
+    """The section of a known heading with more words after it, as in "Labs on admission".
+
+    Of histories, one word is too little: "Family meeting".
+    """
+    words = normalize_heading(name).split()
+    for size in range(len(words) - 1, 0, -1):
+        section = table.get(" ".join(words[:size]))
+        if section is not None and (size > 1 or not section.endswith("_history")):
+            return section
+    return None
+
+
 def _find_section(found: re.Match[str], table: Mapping[str, str]) -> str | None:
     begins_line, end = found["line"] is not None, found["end"].strip()
     # Within a line, as at the end of a sentence, a word alone is not a heading.
@@ -115,6 +129,8 @@ def _find_section(found: re.Match[str], table: Mapping[str, str]) -> str | None:
     words = _WORD.findall(name)
     if len(words) > _MOST_WORDS:
         return None
+    if (end == ":" or name.isupper()) and (section := _find_by_beginning(name, table)):
+        return section
     if _LINE_REST.match(found.string, found.end()) and (end == ":" or name.isupper()):
         return OTHER
     place = found.start()

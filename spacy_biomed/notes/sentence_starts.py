@@ -142,7 +142,8 @@ def _split(text: str, start: int, end: int, words: _Abbreviations) -> Iterator[i
             stop.end() < end
             and text[stop.end()] not in ",;:)"
             and word is not None
-            and word.start() < stop.start()  # not "? pneumonia"
+            and word.start() < stop.start()  # not "? pneumonia", nor "Impression: ? pneumonia"
+            and text[stop.start() - 2 : stop.start()] != ": "
             and _ends(text, start, stop, words)
         ):
             start = stop.end()

@@ -46,6 +46,22 @@ def test_an_abbreviation_needs_its_capitals():
     assert sections("af: padre") == []
 
 
+@pytest.mark.parametrize(
+    ("text", "section"),
+    [
+        ("Sin fiebre\nEvolución en planta y urgencias: buena", "hospital_course"),
+        ("EXPLORACIÓN AL ALTA", "physical_examination"),
+        ("Antecedentes familiares relevantes: asma", "family_history"),
+    ],
+)
+def test_more_words_may_follow_the_name_of_a_heading(text, section):
+    assert [found for found, _ in sections(text)] == [section]
+
+
+def test_one_word_is_no_heading_of_a_history():
+    assert sections("Familia informada: sí\nAnalítica pedida\nMadre: asma") == []
+
+
 def test_words_of_a_sentence_are_no_heading():
     assert sections("Refiere alergias a penicilina. Alergias y asma en la familia") == []
 

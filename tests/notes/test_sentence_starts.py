@@ -25,6 +25,7 @@ def split(text, language="en"):
         ("es", "Remitido por la Dra. Gil por HTA"),
         ("es", "Dolor de 3 sem. de evolución"),
         ("en", "b. Rest and fluids"),
+        ("en", "Impression: ? Pneumonia"),
         ("en", "Signed at 7 J. Doe"),
     ],
 )

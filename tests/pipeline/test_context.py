@@ -308,7 +308,9 @@ El fármaco no redujo la [mortalidad]
 [Tos n]: niega\t[Fiebre n]: niega\t[Disnea]: sí
 [Furosemida] iv, si [empeoramiento y] avisar. No [fiebre n], si que hay [tos]
 Antecedentes de [ictus h] sin [secuelas n]. Padre, [infarto f] a los 50 años
-Riesgo alto de [caídas y]. Biopsia para confirmar [linfoma u]""",
+Riesgo alto de [caídas y]. [Legionella n] y [neumococo n] en orina negativos.
+No es descartable una [fractura u]. Se sustituye [enalapril n] por [losartán]
+Biopsia para confirmar [linfoma u]""",
     "en": """
 Not only [fever] but also [cough]
 No [fever n], [chills n] or [cough n] but [pain]
@@ -431,6 +433,9 @@ Concern for [sepsis u] given [fever]. Less likely [tumor u]
 [Anemia] likely due to [bleeding u]. CT cannot differentiate [abscess u] from [tumor u]
 [Aspirin] for [stroke y] prevention. Seek care immediately for [swelling y]. [Flu y] vaccine given
 No [ulcers n] in the past month. Social Hx: no [tobacco n]
+Her husband died of [sepsis f] and she has had [insomnia].
+[Lasix n] held for [AKI]. [TIA h] in the 1990s. She is not currently taking [insulin n]
+Start heparin for [DVT y] ppx. Cannot completely exclude [abscess u]
 Three months ago he was hospitalized for [pancreatitis h]. Father had a [stroke f] in 2010""",
 }
 

@@ -136,7 +136,7 @@ def _macro_f1(drawn: np.ndarray) -> float:
 def _stack(systems: Sequence[Tallies]) -> tuple[list[Floats3d], list[str]]:
     """The contributions as arrays, (documents, labels, numbers), and the labels of all."""
     labels = sorted({label for tallies in systems for one in tallies for label in one})
-    numbers = max((len(n) for tallies in systems for t in tallies for n in t.values()), default=0)
+    numbers = max((len(n) for tallies in systems for t in tallies for n in t.values()), default=3)
     index = {label: place for place, label in enumerate(labels)}
     arrays: list[Floats3d] = []
     for tallies in systems:

@@ -67,3 +67,11 @@ def test_a_score_that_is_not_of_documents_is_not_tested():
     assert compare_tallies([FIRST], [SECOND], "text_macro_f") is None
     assert compare_tallies([FIRST], [SECOND[:-1]], "acc") is None
     assert compare_tallies([FIRST[:1]], [SECOND[:1]], "acc") is None
+
+
+@pytest.mark.parametrize("metric", ["f", "macro_f"])
+def test_documents_without_anything_gold_or_found_do_not_differ(metric):
+    empty = [{}, {}, {}]
+    assert score_tallies(empty, metric) == 0.0
+    test = compare_tallies([empty], [empty], metric)
+    assert (test.difference, test.p_value, test.documents) == (0.0, 1.0, 3)

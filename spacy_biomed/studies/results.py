@@ -103,8 +103,9 @@ class Cell:
         """
         trials = self.chosen
         if statistic == "best" and len(trials) > 1:
-            ranking = self.scores(self.metric, self.select)
-            trials = [trials[ranking.index(max(ranking))]] if ranking else []
+            ranking = {one: self.mean(self.select, [one]) for one in trials}
+            known = {one: mean for one, mean in ranking.items() if mean is not None}
+            trials = [max(known, key=lambda one: known[one])] if known else []
         scores = self.scores(metric, trials=trials)
         if not scores:
             return None

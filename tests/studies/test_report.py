@@ -80,6 +80,13 @@ def test_the_setting_is_chosen_on_the_development_part():
     assert {trial.learn_rate for trial in cell.chosen} == {0.2} and cell.value("f", "best") == 90.0
 
 
+def test_a_run_without_a_score_on_the_development_part_is_not_the_best():
+    """As one of a fold without annotation there."""
+    cell = make_cell("a", "c", {0.1: SCORES[0.1]})
+    next(iter(cell.trials.values()))["dev"] = {}
+    assert cell.value("f", "best") == 40.0
+
+
 def test_means_are_of_the_corpora_that_are_there(results):
     assert results.groups == {
         "mean of PubMed": ["ncbi_disease", "bc2gm"],

@@ -1,6 +1,6 @@
 """Where the mentions that pipelines find differ from the gold: counts, and a page to look at."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,17 +76,19 @@ def pair_mentions(gold: set[Mention], found: set[Mention]) -> list[Case]:
     """
     cases = [Case(RIGHT, one, one) for one in sorted(gold & found)]
     left = sorted(gold - found)
+    longest = max((end - start for start, end, _ in left), default=0)
     for one in sorted(found - gold):
-        touched = [other for other in left if other[0] < one[1] and one[0] < other[1]]
+        start, end, label = one
+        near = left[bisect_left(left, (start - longest,)) : bisect_left(left, (end,))]
+        touched = [other for other in near if start < other[1]]
         if not touched:
             cases.append(Case(FALSE, None, one))
             continue
-        start, end, label = one
         best = max(
             touched,
             key=lambda g: (g[:2] == one[:2], g[2] == label, min(g[1], end) - max(g[0], start)),
         )
-        left.remove(best)
+        del left[bisect_left(left, best)]
         differs = {BOUNDARY: best[:2] != one[:2], LABEL: best[2] != label}
         cases.append(Case(" and ".join(name for name in differs if differs[name]), best, one))
     return cases + [Case(MISSED, one, None) for one in left]
@@ -165,7 +167,8 @@ class SystemErrors:
             yield _recall("Recall of mentions", parts, self.seen)
         worst = sorted(self.documents.items(), key=lambda one: -sum(one[1][1:]))[:MOST_ROWS]
         header = ("document", RIGHT, "found wrongly", MISSED)
-        yield Table("Documents with the most errors", header, [(n, *c) for n, c in worst if c])
+        wrong = [(name, *counts) for name, counts in worst if any(counts[1:])]
+        yield Table("Documents with the most errors", header, wrong)
         for kind in (MISSED, FALSE) if with_text else ():
             counts = Counter({key[1:]: n for key, n in self.texts.items() if key[0] == kind})
             rows = [(text, label, n) for (label, text), n in counts.most_common(MOST_ROWS)]
@@ -244,17 +247,18 @@ class ErrorAnalysis:
         sentences: dict[int, list[tuple[str, str]]] = {}
         for start, kind, label in marked:
             sentences.setdefault(bisect_right(borders, start) - 1, []).append((kind, label))
-        for place in sorted(sentences):
+        by_sentence = [(name, _group(own, borders)) for name, own in layers]
+        for place in sorted(sentences)[: self._most - len(self.passages)]:
             start, last = borders[place], borders[place + 1]
-            touched = [m[1] for _, own in layers for m in own if start <= m[0] < last]
-            end = max([last, *touched])
-            views = [(name, _draw(text[start:end], own, start, last)) for name, own in layers]
+            shown = [(name, own.get(place, [])) for name, own in by_sentence]
+            end = max([last, *(mention[1] for _, own in shown for mention in own)])
+            views = [(name, _draw(text[start:end], own, start)) for name, own in shown]
             kinds, labels = (sorted(set(own)) for own in zip(*sentences[place], strict=True))
             self.passages.append(Passage(document, kinds, labels, views))
 
     def render(self, title: str, *, with_text: bool = True, test: str = "") -> str:
         """The page, as HTML that needs no network; `test` is a line about a paired test."""
-        passages = self.passages[: self._most] if with_text else []
+        passages = self.passages if with_text else []
         return read_template(Path(__file__).parent / "error_analysis.html.jinja").render(
             title=title,
             systems=[(system.name, list(system.tables(with_text))) for system in self.systems],
@@ -266,14 +270,20 @@ class ErrorAnalysis:
         )
 
 
-def _draw(text: str, mentions: Iterable[Mention], first: int, last: int) -> str:
+def _group(mentions: Iterable[Mention], borders: Sequence[int]) -> dict[int, list[Mention]]:
+    """The mentions by the sentence in which they begin."""
+    groups: dict[int, list[Mention]] = {}
+    for mention in mentions:
+        groups.setdefault(bisect_right(borders, mention[0]) - 1, []).append(mention)
+    return groups
+
+
+def _draw(text: str, mentions: Iterable[Mention], first: int) -> str:
     """A sentence from displaCy; of mentions that overlap, the longest."""
     drawn: list[dict[str, Any]] = []
     for start, end, label in sorted(mentions, key=lambda m: (m[0] - m[1], m)):
         own = {"start": start - first, "end": end - first, "label": escape(label)}
-        if first <= start < last and all(
-            own["end"] <= one["start"] or one["end"] <= own["start"] for one in drawn
-        ):
+        if all(own["end"] <= one["start"] or one["end"] <= own["start"] for one in drawn):
             drawn.append(own)
     drawn.sort(key=lambda one: one["start"])
     parts = {"text": text, "ents": drawn, "title": None}

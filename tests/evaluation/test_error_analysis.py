@@ -1,5 +1,6 @@
 """The page of errors: what is counted, what is shown, and what a browser makes of it."""
 
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -84,6 +85,21 @@ def test_errors_are_counted_by_label_length_text_and_training_part():
         pytest.approx(1 / 3),
     )
     assert [one.kinds for one in analysis.passages] == [[BOUNDARY], [FALSE, MISSED]]
+
+
+def test_the_time_is_in_proportion_to_the_text():
+    """Not to its square: a book would take hours."""
+    nlp = spacy.blank("en")
+    text = "Aspirin is bad. Ibuprofen and Metformin help. " * 2000
+    reference, found = nlp.make_doc(text), nlp.make_doc(text)
+    for doc, word in ((reference, "Metformin"), (found, "Aspirin")):
+        doc.set_ents([Span(doc, t.i, t.i + 1, "DRUG") for t in doc if t.text == word])
+    analysis = ErrorAnalysis(["one"], "en", most_passages=3)
+    begin = time.process_time()
+    analysis.add(reference, [found])
+    assert time.process_time() - begin < 10.0
+    assert sum(analysis.systems[0].kinds.values()) == 4000
+    assert len(analysis.passages) == 3
 
 
 def test_documents_of_the_same_name_are_added_up():
@@ -172,6 +188,23 @@ def test_the_corpus_is_not_written_over(page, tmp_path):
     line = refuse(*arguments)
     assert line == f"{corpus}: is what is read; name another output"
     assert corpus.read_bytes() == before
+
+
+def test_two_pipelines_that_find_nothing_where_nothing_is_do_not_differ(page, tmp_path):
+    nlp = spacy.blank("en")
+    DocBin(docs=[create_doc([], nlp)] * 2).to_disk(tmp_path / "none.spacy")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "DRUG", "pattern": "Ibuprofen"}])
+    nlp.to_disk(tmp_path / "none")
+    arguments = [tmp_path / "none", tmp_path / "none.spacy", page, "--other", tmp_path / "none"]
+    assert "+0.00 points" in run("errors", *arguments)
+
+
+def test_the_page_is_named_after_the_folder_of_the_corpus_from_inside_it(
+    page, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    run("errors", "one", "test.spacy", page)
+    assert f"<h1>Errors on {tmp_path.name}/test</h1>" in page.read_text()
 
 
 def test_a_corpus_without_the_layer_is_refused(page, tmp_path):

@@ -11,6 +11,7 @@ from ..annotations.deidentified import Deidentified, Replacement
 from ..annotations.document_keys import get_unaligned, locate_span
 from ..deidentification.term_lists import normalize, word_list
 from ..errors import BiomedError
+from ..pipeline.mention_layer import gold_spans
 
 _WORD = re.compile(r"[^\W_]+")
 _SHORTEST_WORD = 3
@@ -106,10 +107,12 @@ def _check_pair(number: int, gold: Doc, predicted: Doc, spans_key: str | None) -
         raise BiomedError(
             f"document {number} is compared with another text: give both in the same order"
         )
-    if spans_key is not None and spans_key not in gold.spans:
+    if gold_spans(gold, spans_key) is None:
+        layer = "doc.ents" if spans_key is None else f'doc.spans["{spans_key}"]'
         raise BiomedError(
-            f'document {number} has no gold mentions in doc.spans["{spans_key}"], but in '
-            f"{', '.join(gold.spans) or 'no group'}: name the group with the mentions"
+            f"document {number} has no gold mentions in {layer}, but in "
+            f"{', '.join(gold.spans) or 'no group'}: name the group with the mentions, or leave "
+            "the document out"
         )
 
 

@@ -110,6 +110,9 @@ def test_what_cannot_be_compared_is_refused():
         measure_leakage([(make_doc(), done), (make_doc(text="Otra nota."), done)])
     with pytest.raises(BiomedError, match=r'no gold mentions in doc.spans\["phi"\], but in no'):
         measure_leakage([(make_doc(), done)], spans_key="phi")
+    # Not annotated, which is not the same as without a mention.
+    with pytest.raises(BiomedError, match=r"document 1 has no gold mentions in doc.ents, but in"):
+        measure_leakage([(NLP.make_doc(TEXT), done)])
 
 
 def test_what_a_drawn_surrogate_shows_is_counted_apart():

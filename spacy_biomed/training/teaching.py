@@ -25,6 +25,7 @@ from ..formats.spacy_docs import read_docs
 from ..pipeline.ner import BiomedNER
 from .config import read_description, write_description
 from .corpus import copy_tokens
+from .multitask_config import ANY_LANGUAGE
 
 MADE_BY = "spacy biomed teach"
 
@@ -86,6 +87,12 @@ def create_taught_corpus(
     check_replaceable(output, MADE_BY, sources)
     first = teachers[0]
     description = read_description(corpus)
+    for teacher in teachers:
+        if teacher.lang not in (description["language"], ANY_LANGUAGE):
+            raise BiomedError(
+                f"{corpus}: its language is {description['language']}, and that of a teacher is "
+                f"{teacher.lang}; give teachers of the same language"
+            )
     train = description["parts"].get("train", {})
     is_in_sentences = train.get("documents") == train.get("sentences")
     with replacing_directory(output, MADE_BY, sources) as partial:

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -79,9 +80,8 @@ def test_the_other_parts_and_the_description_are_the_corpus_own(teacher, convert
 
 
 def test_texts_stay_whole_for_a_corpus_of_documents(teacher, converted, tmp_path):
-    convert_corpus(
-        "own", converted.parent / "source", tmp_path / "own", format="columns", n_sents=2
-    )
+    settings = {"format": "columns", "language": "es", "n_sents": 2}
+    convert_corpus("own", converted.parent / "source", tmp_path / "own", **settings)
     output = tmp_path / "taught"
     report = create_taught_corpus([teacher], tmp_path / "own", TEXTS, output)
     docs = list(read_docs(output / "train.spacy", teacher.vocab))[report.annotated :]
@@ -91,7 +91,8 @@ def test_texts_stay_whole_for_a_corpus_of_documents(teacher, converted, tmp_path
 def test_a_corpus_without_a_training_part_is_refused(teacher, converted, tmp_path):
     source = converted.parent / "source"
     paths = {"test": [source / "test.tsv"]}
-    convert_corpus("own", source, tmp_path / "own", format="columns", paths=paths)
+    settings = {"format": "columns", "language": "es", "paths": paths}
+    convert_corpus("own", source, tmp_path / "own", **settings)
     with pytest.raises(BiomedError, match="train.spacy"):
         create_taught_corpus([teacher], tmp_path / "own", TEXTS, tmp_path / "taught")
     assert not (tmp_path / "taught").exists()
@@ -137,6 +138,14 @@ def test_a_pipeline_with_nothing_to_teach_is_refused(converted, tmp_path):
     with pytest.raises(BiomedError, match=r"components \(sentencizer\) give no probabilities"):
         create_taught_corpus([nlp], converted, TEXTS, tmp_path / "taught")
     assert not (tmp_path / "taught").exists()
+
+
+def test_a_teacher_of_another_language_is_refused(teacher, converted, tmp_path):
+    description = json.loads((converted / "corpus.json").read_text())
+    shutil.copytree(converted, tmp_path / "english")
+    (tmp_path / "english" / "corpus.json").write_text(json.dumps({**description, "language": "en"}))
+    with pytest.raises(BiomedError, match="its language is en, and that of a teacher is es"):
+        create_taught_corpus([teacher], tmp_path / "english", TEXTS, tmp_path / "taught")
 
 
 def make_teacher(encoder, scheme="bio", **heads):

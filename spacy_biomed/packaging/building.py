@@ -136,6 +136,9 @@ def ship(pipeline: Path, place: Path) -> None:
 
     What is in the folder is replaced.
     """
+    for built in (pipeline, _half(pipeline)):
+        if not built.is_dir():
+            raise BiomedError(f"{built}: not built yet; run the steps before `ship` first")
     place.parent.mkdir(parents=True, exist_ok=True)
     with scratch_directory(place) as scratch:
         left_out = shutil.ignore_patterns(MARKER)

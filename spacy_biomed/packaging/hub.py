@@ -73,7 +73,7 @@ def prepare_shipment(pipeline: str, wheel: Path | None = None) -> Shipment:
             raise BiomedError(f"{wheel}: not a wheel of {package} {version}, which is {directory}")
         files[wheel.name] = wheel
     unclear = []
-    for source in meta.get("sources") or ():
+    for source in meta.get("sources") or [{**meta, "name": package}]:
         licence = source.get("license") or "not stated"
         if not _FREE.match(licence) or _BOUND.search(licence):
             unclear.append(f"{source['name']}: {licence}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -57,7 +58,7 @@ def create_card(
     """
     folder = Path(__file__).parent
     filters: dict[str, Callable[[Any], object]] = {
-        "cell": lambda text: " ".join(text.split()).replace("|", "\\|"),
+        "cell": _to_cell,
         "percent": lambda score: "" if score is None else f"{100 * score:.2f}",
         "exp": math.exp,
         "pair": lambda row: (row["change"], [row["f1"]]),
@@ -90,6 +91,11 @@ def create_card(
         draw=draw,
     )
     return Card(text, diagrams)
+
+
+def _to_cell(text: str) -> str:
+    """A text as a cell of a table, in which Markdown sees no border, tag or emphasis."""
+    return re.sub(r"[\\|<*`\[\]]", r"\\\g<0>", " ".join(text.split()))
 
 
 def _list_bins(bins: Reliability) -> list[dict[str, float]]:

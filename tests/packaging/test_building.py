@@ -186,7 +186,7 @@ def test_ship_replaces_both_forms(built, project, monkeypatch):
 def test_a_pipeline_that_is_not_built_replaces_nothing(tmp_path):
     (tmp_path / "place").mkdir()
     (tmp_path / "place" / "kept").touch()
-    with pytest.raises(OSError):
+    with pytest.raises(BiomedError, match="none: not built yet; run the steps before `ship`"):
         ship(tmp_path / "pipelines" / "none", tmp_path / "place")
     assert [path.name for path in tmp_path.rglob("*")] == ["place", "kept"]
 

@@ -165,6 +165,9 @@ def test_licences_that_are_not_plainly_free_are_confirmed(described, monkeypatch
     add_sources(described, SOURCES[:1])
     assert call("push", described, "me/tiny").exit_code == 0
     assert sent == ["me/tiny"] * 2
+    add_sources(described, [])
+    assert "1 licences" in error_line(result := call("push", described, "me/tiny"))
+    assert "Licence to confirm: en_tiny: as A's" in result.stdout
 
 
 def test_what_is_not_described_is_not_sent(described, tmp_path):

@@ -305,6 +305,13 @@ def test_a_name_with_a_bar_or_a_line_break_does_not_break_a_table(parts, tmp_pat
     assert "| A\\|B C | 100.00 | 25.00 | 40.00 |" in card.splitlines()
 
 
+def test_a_name_with_signs_of_markdown_and_html_is_shown_as_it_is(parts, tmp_path):
+    per_type = {"<b>*A*": {"p": 1.0, "r": 0.25, "f": 0.4}}
+    change(parts[1]["metrics"], ents_per_type=per_type)
+    _, card = describe(parts, tmp_path / "out")
+    assert r"| \<b>\*A\* | 100.00 | 25.00 | 40.00 |" in card.splitlines()
+
+
 def put_heads(parts, **factories):
     """Put other heads on the pipeline's encoder: names to settings."""
     path = parts[0] / "config.cfg"

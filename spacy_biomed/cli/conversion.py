@@ -277,10 +277,10 @@ def combine(
     title = f"{report.name} ({report.language})"
     table = create_table(["corpus", "labels", "part"], shown, title)
     for corpus in report.corpora:
-        begin = [corpus.name, ", ".join(corpus.labels)]
+        begin = [Text(corpus.name), Text(", ".join(corpus.labels))]
         for part, count in corpus.parts.items():
             table.add_row(*begin, part, *(f"{getattr(count, name):,}" for name in shown.values()))
-            begin = ["", ""]
+            begin = [Text(), Text()]
     Console().print(table)
     names = ", ".join(f"{part}.spacy" for part in report.parts)
     for part, written in report.parts.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
@@ -23,6 +24,9 @@ from ._shared.display import create_table
 
 if TYPE_CHECKING:
     from ..evaluation.benchmark import Measure, PipelineFigures
+
+# Options of `benchmark` that are for measuring speed alone.
+_OF_SPEED = ("repeats", "threads", "batch_size")
 
 
 def benchmark(
@@ -90,9 +94,14 @@ def benchmark(
         )
     if corpora is None and (label_map or trained_on):
         raise BiomedError("--map and --trained-on are for --corpora DIR: give it too")
-    others = ("robustness", "corpora", "against", "threads", "batch_size", "code", "output")
-    for option in options.list_given(context, others if advise else ()):
-        raise BiomedError(f"{option} is not for --advise: leave it out")
+    unused: tuple[str, ...] = ()
+    if advise:
+        unused = ("robustness", "corpora", "against", *_OF_SPEED, "code", "output")
+    elif scored:
+        unused = (*_OF_SPEED, "text_column", "encoding", "delimiter", "quoting")
+    for option in options.list_given(context, unused):
+        mode = "--advise" if advise else "--robustness and --corpora"
+        raise BiomedError(f"{option} is not for {mode}: leave it out")
     if texts is None and not advise and not scored:
         raise BiomedError(
             "give the texts to measure with, or corpora with --robustness or --corpora"
@@ -182,8 +191,8 @@ def _advise(pipeline: str, texts: list[str] | None) -> None:
     engine = f"{VARIABLE}={best.engine} " if best.engine else ""
     typer.echo(
         f"fastest here, about {best.words_per_second:,.0f} words/s: {engine}OMP_NUM_THREADS="
-        f"{best.threads} python -m spacy biomed annotate {best.pipeline} INPUT OUTPUT --n-process "
-        f"{best.processes}"
+        f"{best.threads} python -m spacy biomed annotate {shlex.quote(best.pipeline)} INPUT OUTPUT "
+        f"--n-process {best.processes}"
     )
 
 
@@ -197,7 +206,7 @@ def _measure_robustness(
     nlp = load_pipeline(pipeline, code)
     with _measuring("Scoring", len(CHANGES), output, [corpus, pipeline]) as (content, progress):
         measured = measure_robustness(nlp, read_docs(corpus, nlp.vocab), progress=progress)
-        content.update(corpus=corpus.parent.name, rows=[asdict(row) for row in measured])
+        content.update(corpus=corpus.resolve().parent.name, rows=[asdict(row) for row in measured])
     names = ["precision", "recall", "F1"]
     names += ["clean documents"] if measured[0].clean is not None else []
     table = Table("text", *(Column(name, justify="right") for name in names))
@@ -233,7 +242,8 @@ def _measure_corpora(
     table = Table("corpus", "label", *columns, title="F1", box=None, padding=(0, 1, 0, 0))
     for row in measured:
         shares = ["" if one is None else f"{100 * one['f']:.1f}" for one in row.scores.values()]
-        table.add_row(row.corpus, row.label or "all", f"{row.mentions:,}", *shares)
+        cells = [f"{row.mentions:,}", *shares]
+        table.add_row(Text(row.corpus), Text(row.label or "all"), *cells)
     Console().print(table)
     if left_out:
         typer.echo(f"Left out, without entities of the pipeline's labels: {', '.join(left_out)}")
@@ -365,7 +375,7 @@ def errors(
                 f"interval {100 * result.low:+.2f} to {100 * result.high:+.2f}, p = "
                 f"{result.p_value:.3f} over {result.documents:,} documents)"
             )
-    title = f"Errors on {corpus.parent.name}/{corpus.stem}"
+    title = f"Errors on {corpus.resolve().parent.name}/{corpus.stem}"
     replace_text(output, analysis.render(title, with_text=not no_text, test=test), [corpus, *names])
     for system in analysis.systems:
         count = sum(system.kinds.values())

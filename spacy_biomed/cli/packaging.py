@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 from wasabi import msg
 
 from ..errors import BiomedError, quote
@@ -183,9 +184,10 @@ def _print_calibrations(console: Console, report: Mapping[str, Calibration]) -> 
             for one in calibration.recalls:
                 found = (one.recall_before, one.recall, one.precision_before, one.precision)
                 cells = (f"{one.gold:,}", *map(_percent, (one.target, *found)), f"{one.offset:.2f}")
-                table.add_row(one.label, *cells, "" if one.is_reached else "not reached")
+                table.add_row(Text(one.label), *cells, "" if one.is_reached else "not reached")
             console.print(table)
-        console.print(_describe_confidence(name, calibration), highlight=False, soft_wrap=True)
+        line = _describe_confidence(name, calibration)
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _percent(share: float) -> str:

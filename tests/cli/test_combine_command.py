@@ -49,6 +49,19 @@ def test_it_prints_what_became_of_each_corpus(combined):
     assert "train: 16 documents; " in combined[0]
 
 
+def test_labels_with_brackets_are_printed_as_they_are(tmp_path):
+    """They are not marks of colours and styles."""
+    line = '{"text": "Aspirin helps.", "spans": [{"start": 0, "end": 7, "label": "[/red]"}]}\n'
+    (tmp_path / "source").mkdir()
+    for part in ("train", "dev", "test"):
+        (tmp_path / "source" / f"{part}.jsonl").write_text(line.replace("helps", part))
+    run("convert", "odd", tmp_path / "source", tmp_path / "odd", "--format", "jsonl")
+    rows = [
+        cells_of(line) for line in run("combine", tmp_path / "both", tmp_path / "odd").split("\n")
+    ]
+    assert ["odd", "[/red]", "train", "1"] in rows
+
+
 def test_documents_say_what_they_annotate(combined):
     docs = list(read_docs(combined[1] / "train.spacy", spacy.blank("en").vocab))
     assert [get_scope(doc).labels for doc in docs] == [{"DRUG"}] * 8 + [{"DISEASE"}] * 8

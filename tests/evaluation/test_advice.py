@@ -82,3 +82,18 @@ def test_advice_is_for_one_pipeline(rules):
     assert error_line(result).startswith("--robustness is not for --advise")
     result = call("benchmark", rules, "--advise", "--output", "x.json")
     assert error_line(result) == "--output is not for --advise: leave it out"
+    result = call("benchmark", rules, "--advise", "--repeats", "2")
+    assert error_line(result).startswith("--repeats is not for --advise")
+
+
+@pytest.mark.parametrize("option", ["--threads", "--repeats", "--batch-size", "--text-column"])
+def test_options_of_speed_are_not_ignored_where_scores_are_measured(rules, option):
+    for mode in ("--robustness", "--corpora"):
+        line = error_line(call("benchmark", rules, mode, "x", option, "2"))
+        assert line == f"{option} is not for --robustness and --corpora: leave it out"
+
+
+def test_the_command_can_be_copied_with_a_space_in_the_path(monkeypatch):
+    monkeypatch.setattr(benchmark, "find_fastest", lambda *given: [Way("my notes", "", 1, 2, 3.0)])
+    result = call("benchmark", "my notes", "--advise")
+    assert "python -m spacy biomed annotate 'my notes' INPUT OUTPUT" in result.stdout

@@ -90,6 +90,7 @@ FHIR = Format(write=write_fhir, is_clinical=True)
 
 def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> Iterator[Resource]:
     patient = {"identifier": {"value": document.item.patient or document.item.id}}
+    digest = blake2b(document.doc.text.encode("utf8"), digest_size=16).hexdigest()
     for span in document.found["entities"]:
         meaning = shard.meanings.get(span["label"], {})
         type = meaning.get("resource") or ""
@@ -108,7 +109,7 @@ def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> Ite
             shard.counts[made] += 1
             yield {
                 "resourceType": made,
-                "id": _create_id(document, span),
+                "id": _create_id(document, span, digest),
                 "extension": [_describe_mention(document, span, shard.pipeline)],
                 **_fill(made, span, _code(span, meaning), patient),
             }
@@ -166,11 +167,11 @@ def _code(span: Row, meaning: Mapping[str, str]) -> Resource:
     return {"text": span["text"], "coding": [{name: one for name, one in found.items() if one}]}
 
 
-def _create_id(document: AnnotatedDocument, span: Row) -> str:
-    """The same for the same mention of the same text of a patient, in any run."""
+def _create_id(document: AnnotatedDocument, span: Row, digest: str) -> str:
+    """The same for the same mention of the same text, of which it gets a digest, in any run."""
     item = document.item
     place = [item.id, item.patient, *(span[key] for key in ("start", "end", "label", "group"))]
-    content = json.dumps([*place, document.doc.text])
+    content = json.dumps([*place, digest])
     return blake2b(content.encode("utf8"), digest_size=16).hexdigest()
 
 

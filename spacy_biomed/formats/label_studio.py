@@ -306,7 +306,8 @@ LABEL_STUDIO = Format(read_label_studio, write_label_studio, has_fields=True)
 
 def _create_task(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str, object]:
     number, item, doc, found = document
-    mentions, relations = list_mentions(doc.text, found)
+    text = doc.text
+    mentions, relations = list_mentions(text, found)
 
     def mark(name: object, control: str, kind: str, value: dict[str, object]) -> _Result:
         id = f"{number}-{name}"  # no other of the project may have it
@@ -315,7 +316,7 @@ def _create_task(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str
     result: list[_Result] = []
     for mention in mentions:
         place = {"start": mention.start, "end": mention.end}
-        covered = doc.text[mention.start : mention.end]
+        covered = text[mention.start : mention.end]
         value = {**place, "text": covered, "labels": [mention.label]}
         others = {"score": mention.confidence, "meta": mention.attributes}
         region = mark(mention.number, LABELS, "labels", value)
@@ -336,4 +337,4 @@ def _create_task(document: AnnotatedDocument, shard: AnnotatedShard) -> dict[str
     prediction: dict[str, object] = {"model_version": shard.pipeline, "result": result}
     if (lowest := find_lowest(mentions)) is not None:
         prediction["score"] = lowest
-    return {"data": {**item.fields, TEXT: doc.text, "id": item.id}, "predictions": [prediction]}
+    return {"data": {**item.fields, TEXT: text, "id": item.id}, "predictions": [prediction]}

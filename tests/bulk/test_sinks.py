@@ -1,6 +1,7 @@
 """Outputs in the formats of corpora, read by the readers of corpora."""
 
 import json
+from collections import Counter
 
 import pytest
 import spacy
@@ -8,9 +9,13 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
+from spacy_biomed import BiomedError
 from spacy_biomed.annotations import SpanRelation
 from spacy_biomed.bulk import BulkSettings, annotate_collection
+from spacy_biomed.files import Item
 from spacy_biomed.formats import Mention, Relation, read_brat, read_pubtator
+from spacy_biomed.formats.findings import AnnotatedDocument, AnnotatedShard, describe, find_layers
+from spacy_biomed.formats.registry import get_format, list_outputs
 from spacy_biomed.formats.spacy_docs import read_docs
 
 TEXTS = {
@@ -161,3 +166,40 @@ def test_an_output_is_an_input_again(annotate, name):
     assert len(rows) == len(TEXTS)
     assert sum(len(row["entities"]) for row in rows) == 5
     assert first.exists()
+
+
+class CountedDoc:
+    """A document that counts how often its text is read, which takes time for each word."""
+
+    def __init__(self, doc):
+        self.doc, self.reads = doc, 0
+
+    def __getattr__(self, name):
+        return getattr(self.doc, name)
+
+    def __len__(self):
+        return len(self.doc)
+
+    def __iter__(self):
+        return iter(self.doc)
+
+    @property
+    def text(self):
+        self.reads += 1
+        return self.doc.text
+
+
+@pytest.mark.parametrize("format", sorted({*list_outputs()} - {"spacy"}))
+def test_a_text_is_not_read_for_each_of_its_mentions(ruler, format):
+    try:
+        get_format(format).require(format)
+    except BiomedError as error:
+        pytest.skip(str(error))
+    nlp = spacy.load(ruler)
+    doc = CountedDoc(nlp("aspirin and cancer " * 20))
+    layers = find_layers(nlp)
+    document = AnnotatedDocument(0, Item("1", doc.doc.text), doc, describe(doc.doc, layers))
+    meanings = {"DRUG": {"resource": "MedicationStatement"}, "DISEASE": {"resource": "Condition"}}
+    write = get_format(format).write
+    assert write(AnnotatedShard([document], layers, Counter(), meanings=meanings))
+    assert doc.reads < 10

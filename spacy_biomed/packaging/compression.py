@@ -400,8 +400,9 @@ def _predict_in_fp32(model: Model, docs: list[Doc]) -> np.ndarray:
 
 
 def _read_examples(nlp: Language, path: Path) -> list[Example]:
-    """Read examples as `spacy evaluate` does, so that the scores are the same."""
-    return list(Corpus_v1(path)(nlp))
+    """Read examples as `spacy evaluate` does, or with gold entities if training was scored so."""
+    dev = nlp.config.interpolate().get("corpora", {}).get("dev", {})
+    return list(Corpus_v1(path, gold_entities=bool(dev.get("gold_entities")))(nlp))
 
 
 def _read_calibration(nlp: Language, path: Path) -> list[Doc]:

@@ -5,6 +5,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, Span
 from spacy.training import Example
+from spacy.util import load_config
 from thinc.api import NumpyOps
 
 from spacy_biomed.annotations.relation_layer import SpanRelation
@@ -12,7 +13,7 @@ from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.formats.spacy_docs import read_docs
 from spacy_biomed.models.span_classifiers import mean_ranges
-from spacy_biomed.packaging.compression import write_compressed
+from spacy_biomed.packaging.compression import compress_pipeline, write_compressed
 from spacy_biomed.pipeline.relations.concept_pairs import (
     choose_meant,
     find_concept_pairs,
@@ -238,6 +239,15 @@ def test_a_study_scores_relations_between_the_entities_of_the_corpus(trained, co
 def test_a_compressed_pipeline_finds_the_same(trained, corpus, tmp_path):
     trained.to_disk(tmp_path / "trained")
     write_compressed(spacy.load(tmp_path / "trained"), tmp_path / "onnx", "fp32", False)
+    config = load_config(tmp_path / "trained" / "config.cfg")
+    config["corpora"]["dev"]["gold_entities"] = True
+    config.to_disk(tmp_path / "trained" / "config.cfg")
+    check = corpus / "dev.spacy"
+    report = compress_pipeline(
+        str(tmp_path / "trained"), tmp_path / "checked", precision="fp32", check=check
+    )
+    assert report.scores_before["document_relations_micro_f"] == 1.0
+    assert report.scores_after == report.scores_before
     scores, (first, _) = predict(spacy.load(tmp_path / "onnx"), corpus)
     assert scores["document_relations_micro_f"] == 1.0
     _, (expected, _) = predict(trained, corpus)

@@ -310,7 +310,10 @@ El fármaco no redujo la [mortalidad]
 Antecedentes de [ictus h] sin [secuelas n]. Padre, [infarto f] a los 50 años
 Riesgo alto de [caídas y]. [Legionella n] y [neumococo n] en orina negativos.
 No es descartable una [fractura u]. Se sustituye [enalapril n] por [losartán]
-Biopsia para confirmar [linfoma u]""",
+Biopsia para confirmar [linfoma u]
+Ingresado en 2015 por [pancreatitis h]. Antecedente reciente de [gripe h]. [Alergias n]: NAMC
+Sin antecedentes de interés, acude por [otalgia]. No [fiebre n], solo [tos]
+En la familia hay casos de [epilepsia f]. Se baraja [vasculitis u]. Podría aparecer [rash y]""",
     "en": """
 Not only [fever] but also [cough]
 No [fever n], [chills n] or [cough n] but [pain]

@@ -66,10 +66,12 @@ def list_assertions(doc: Doc) -> Iterator[tuple[int, int, Mapping[str, float]]]:
 def copy_assertions(source: Doc, target: Doc) -> bool:
     """Copy the assertions of a document to another with the same text; say whether there are any.
 
-    The mentions of the source need not be known.
+    The mentions of the source need not be known. What is already said of one in the target stays.
     """
-    found = {_key(start, end): dict(stored) for start, end, stored in list_assertions(source)}
-    get_user_data(target).update(found)
+    found = {_key(start, end): stored for start, end, stored in list_assertions(source)}
+    data = get_user_data(target)
+    for key, stored in found.items():
+        data[key] = {**stored, **data.get(key, {})}
     return bool(found)
 
 

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import spacy
 import typer
 from commands import error_line, refuse, run
 from spacy.tokens import DocBin
@@ -123,12 +124,26 @@ def fail_with(error: Exception):
 
 
 @pytest.mark.parametrize(
-    "error", [ZeroDivisionError("one by zero"), FileNotFoundError(2, "No such file", "/of/ours.py")]
+    "error",
+    [
+        ZeroDivisionError("one by zero"),
+        ValueError("not a number"),
+        FileNotFoundError(2, "No such file", "/of/ours.py"),
+    ],
 )
 def test_every_other_error_keeps_its_traceback(error):
     result = fail_with(error)
     assert result.exception is error
     assert result.stderr == ""
+
+
+def test_a_text_that_is_too_long_for_spacy_is_bad_input():
+    nlp = spacy.blank("en")
+    nlp.max_length = 1_000
+    with pytest.raises(ValueError, match="E088") as raised:
+        nlp("a" * 1_200)
+    line = error_line(fail_with(raised.value))
+    assert line == "a text of 1,200 characters, and the pipeline reads 1,000; divide it"
 
 
 def test_a_file_of_the_users_that_cannot_be_read_is_bad_input(tmp_path, monkeypatch):

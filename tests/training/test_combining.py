@@ -92,6 +92,18 @@ def test_what_is_said_of_mentions_is_kept_also_of_merged_documents(make_corpus, 
     ]
 
 
+def test_what_two_corpora_say_of_a_mention_is_joined(make_corpus, tmp_path):
+    folders = []
+    for name, attribute in (("one", "Negated"), ("two", "History")):
+        mention = line(BRCA, ("BRCA1", "Gene"))
+        mention["spans"][0]["attributes"] = {attribute: "true"}
+        folders.append(make_corpus(name, train=[mention]))
+    combine_corpora(folders, tmp_path / "both")
+    [doc] = read(tmp_path / "both")
+    [(_, _, said)] = list_assertions(doc)
+    assert said == {"is_negated": 1.0, "is_historical": 1.0}
+
+
 def give_ids(folder, *ids, spans_key=None):
     """Give the mentions of a corpus's training part their identifiers."""
     docs = read(folder)

@@ -1,5 +1,6 @@
 """Bad input and interruptions of `spacy biomed ...` in one line, with exit status 1 and 130."""
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,9 @@ from ...errors import BiomedError, escape, install_command
 # Characters of a line that is printed: messages name paths and quote data of any length.
 LONGEST_LINE = 1000
 
+# spaCy's error of a text longer than `nlp.max_length`.
+_TOO_LONG = re.compile(r"\[E088\] Text of length (\d+) exceeds maximum of (\d+)")
+
 # typer exports this class of click under no name, only a subclass.
 UsageError: Any = typer.BadParameter.__base__
 
@@ -21,14 +25,15 @@ UsageError: Any = typer.BadParameter.__base__
 class OneLineGroup(TyperGroup):
     """Commands that print bad input in one line on standard error and exit with status 1.
 
-    Bad input is a `BiomedError`, an argument that click refuses, or a file named on the command
-    line that the operating system refuses. Every other exception passes.
+    Bad input is a `BiomedError`, an argument that click refuses, a text that is too long for
+    spaCy, or a file named on the command line that the operating system refuses. Every other
+    exception passes.
     """
 
     def invoke(self, ctx: Any) -> object:
         try:
             return super().invoke(ctx)
-        except (BiomedError, UsageError, OSError) as error:
+        except (ValueError, UsageError, OSError) as error:
             line = explain(error, ctx)
             if line is None:
                 raise
@@ -63,7 +68,12 @@ def explain(error: BaseException, ctx: typer.Context) -> str | None:
         command = (error.ctx or ctx).command_path
         problem = error.format_message().replace("Value error, ", "")  # pydantic's word for it
         return f"{problem.rstrip('.')}; see `{command} --help`"
-    return str(error)
+    if isinstance(error, BiomedError):
+        return str(error)
+    if too_long := _TOO_LONG.match(str(error)):
+        length, limit = map(int, too_long.groups())
+        return f"a text of {length:,} characters, and the pipeline reads {limit:,}; divide it"
+    return None
 
 
 def explain_os_error(error: OSError, arguments: list[str]) -> str | None:

@@ -267,7 +267,7 @@ def _read_mesh(source: Source) -> Iterator[Term]:
         terms = (one.text or "" for one in record.iterfind(".//Term/String"))
         own = [one.text or "" for one in record.iterfind("TreeNumberList/TreeNumber")]
         trees |= dict.fromkeys(own, id)
-        # Those of a descriptor are related to it, and not above it.
+        # A descriptor refers to related ones, which are not above it.
         referred = ".//DescriptorReferredTo/DescriptorUI"
         mapped = record.findtext(referred, "").lstrip("*") if is_supplement else ""
         rows.append((id, (record.findtext(f"{kind}Name/String", ""), *terms), own, mapped))

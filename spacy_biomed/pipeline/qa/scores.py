@@ -140,7 +140,7 @@ def collect_questions(examples: Iterable[Example]) -> list[Question]:
         if ANSWER_KEY not in reference.spans:
             continue
         id, pair = question_id(reference), get_pair(reference)
-        # Files may number the questions of each context anew.
+        # Files may number the questions of each context from 1.
         question = object() if id is None else (id, pair and pair[0].text)
         gold[question] += gold_answers(reference)
         totals = given[question]

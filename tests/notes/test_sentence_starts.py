@@ -48,6 +48,11 @@ def test_a_unit_of_one_letter_ends_a_sentence_before_a_capital(language, text):
     assert len(split(text, language)) == 2
 
 
+@pytest.mark.parametrize("text", ["It reached c. 0.07 in roots", "See p. 12 of it", "J. Doe"])
+def test_no_other_letter_ends_a_sentence(text):
+    assert split(text, "en") == [text]
+
+
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\u2028"])
 def test_items_headings_and_rows_end_with_their_line(line_end):
     lines = ["PLAN", "- aspirin", "- losartan", "1. Rest.", "2. Walk", "Sodium\t138", "CRP\t4"]

@@ -369,10 +369,11 @@ def _create_doc(text: _Text, spans_key: str | None, counts: PartReport) -> Doc:
     if text.mentions is None:
         return doc
     kept = set(text.mentions)
-    identified = [(span, {CONCEPT: id}) for span, id in text.ids if span in kept]
+    given = [(mention, "") for mention in text.mentions]
+    given += [(mention, id) for mention, id in text.ids if mention in kept]
     mentions = [
-        Mention(label, ((start, end),), attributes=attributes)
-        for (start, end, label), attributes in [*((one, {}) for one in text.mentions), *identified]
+        Mention(label, ((start, end),), attributes={CONCEPT: id})
+        for (start, end, label), id in given
     ]
     placement = place_mentions(doc, mentions, flat=spans_key is None)
     if spans_key is None:

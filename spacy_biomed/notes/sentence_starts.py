@@ -162,10 +162,7 @@ def _ends(text: str, start: int, stop: re.Match[str], words: _Abbreviations) -> 
             return False
         is_alone = end - start < _LONGEST_WORD and text[start:end].strip(" (-").lower() == word
         is_item = is_alone and (word.isdigit() or len(word) == 1)
-        # A unit, as in "for 7 d.", and no initial.
-        before_letter = text[max(start, end - 4) : end - 1].rstrip()
-        is_unit = text[end - 1].islower() and before_letter[-1:].isdigit()
-        is_initial = len(word) == 1 and word.isalpha() and not is_unit
+        is_initial = len(word) == 1 and text[end - 1].isupper()  # not "for 7 d."
         if is_item or is_initial or (is_small and len(word) < 4 and not word.isdigit()):
             return False
     if end - start > _LONGEST_PARENTHESIS:

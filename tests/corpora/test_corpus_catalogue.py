@@ -140,7 +140,9 @@ def test_a_download_has_a_pinned_repository(entry) -> None:
     assert not entry.instructions
 
 
-@pytest.mark.parametrize("name", ["starter_en", "starter_es", "starter_hallmarks"])
+@pytest.mark.parametrize(
+    "name", ["starter_clinical", "starter_en", "starter_es", "starter_hallmarks"]
+)
 def test_the_starters_ship_as_json_lines(name: str) -> None:
     entry = find_corpus(name)
     assert (entry.access, entry.format) == ("ships", "jsonl")

@@ -152,7 +152,7 @@ def test_licences_that_are_not_plainly_free_are_confirmed(described, monkeypatch
     )
     add_sources(described, SOURCES)
     result = call("push", described, "me/tiny")
-    assert "4 licences may not allow passing it on" in error_line(result)
+    assert "licences that may not allow passing it on: 4" in error_line(result)
     listed = [line for line in result.stdout.splitlines() if line.startswith("Licence")]
     assert [line.partition(": ")[2] for line in listed] == [
         "B: CC BY-SA 3.0",
@@ -166,7 +166,7 @@ def test_licences_that_are_not_plainly_free_are_confirmed(described, monkeypatch
     assert call("push", described, "me/tiny").exit_code == 0
     assert sent == ["me/tiny"] * 2
     add_sources(described, [])
-    assert "1 licences" in error_line(result := call("push", described, "me/tiny"))
+    assert "passing it on: 1 " in error_line(result := call("push", described, "me/tiny"))
     assert "Licence to confirm: en_tiny: as A's" in result.stdout
 
 

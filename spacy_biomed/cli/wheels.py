@@ -164,8 +164,8 @@ def push(
         return
     if shipment.unclear and not confirm_licences:
         raise BiomedError(
-            f"{pipeline}: licences that may not allow passing it on: {len(shipment.unclear)} (above); "
-            "read them, and give --confirm-licences if they allow it"
+            f"{pipeline}: licences that may not allow passing it on: {len(shipment.unclear)} "
+            "(above); read them, and give --confirm-licences if they allow it"
         )
     commit = push_pipeline(shipment, repo_id, private=private)
     typer.echo(

@@ -174,6 +174,18 @@ def test_a_pipeline_is_as_good_on_a_real_test_part(
     corpora_dir, tmp_path, monkeypatch, name, corpus, measured
 ):
     test = convert_staged(name, corpus, corpora_dir, tmp_path, monkeypatch)
+    check_scores(name, test, measured)
+
+
+def test_the_english_pipeline_reads_clinical_notes(tmp_path):
+    corpus = "starter_clinical"
+    convert_corpus(corpus, REPOSITORY / "assets" / corpus, tmp_path / corpus)
+    measured = {"DISEASE": 0.87, "CHEMICAL": 0.97}
+    check_scores("en_biomed_ner", tmp_path / corpus / "test.spacy", measured)
+
+
+def check_scores(name, test, measured):
+    """Compare the F1 of the first documents of a test part with what was measured on them."""
     nlp = spacy.load(PIPELINES / name)
     docs = islice(read_docs(test, nlp.vocab), DOCUMENTS)
     scores = nlp.evaluate([Example(nlp.make_doc(doc.text), doc) for doc in docs])

@@ -83,7 +83,8 @@ def test_a_pipeline_comes_back_as_it_was_sent(described, server, run, tmp_path):
     wheel.parent.mkdir()
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("en_tiny/__init__.py", "")
-    sent = run("push", described, "me/tiny", "--wheel", wheel.parent, "--private")
+    options = ["--wheel", wheel.parent, "--private", "--confirm-licences"]
+    sent = run("push", described, "me/tiny", *options)
     assert sent.returncode == 0, sent.stderr
     assert f"pull me/tiny@{COMMIT} DIR" in sent.stdout
     parts = contents(described)
@@ -122,7 +123,7 @@ def test_what_is_not_as_listed_is_refused_and_nothing_is_written(described, serv
 @pytest.mark.slow
 def test_a_public_repository_gets_nothing_that_is_to_be_private(described, server, run):
     server.private = False
-    sent = run("push", described, "me/tiny", "--private")
+    sent = run("push", described, "me/tiny", "--private", "--confirm-licences")
     assert sent.returncode == 1
     assert "me/tiny: this repository is public" in sent.stderr
     assert server.files == {}

@@ -102,6 +102,10 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
     is_short = is_number and kind == "date" and not re.search(r"\d{4}|\b0\d\D\d+\D|\D0\d\D", value)
     if is_short and _form("score").search(before):
         return True
+    # "CEA 1998": a year alone after the name of a laboratory value, or before a unit.
+    if kind == "date" and value.isdecimal():
+        has_unit = _form("unit_after").match(text, mention.end) is not None
+        return has_unit or is_other_number(text, mention.start)
     if kind == "id" and _is_dosage(before, value):
         return True
     if kind == "phone" and len(value) < 3 and value.isalpha():
@@ -110,7 +114,8 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
         # "12:30-14:00" has the middle of two times.
         is_in_time = text[mention.end : mention.end + 1] == before[-1:] == ":"
         return is_other_number(text, mention.start) or is_in_time
-    if kind in EXTENDED and is_term(text, mention.start, mention.end):
+    is_words = kind in EXTENDED or "PROFESION" in mention.label
+    if is_words and is_term(text, mention.start, mention.end):
         return True
     # "Enalapril [Ratiopharm] 20 mg"
     if kind in EXTENDED and _form("before_dose").match(text, mention.end):

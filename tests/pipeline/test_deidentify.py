@@ -74,6 +74,18 @@ def test_the_document_itself_stays_as_it_is():
     assert [ent.text for ent in doc.ents][0] == "Marta Ochoa"
 
 
+def test_values_and_strengths_are_no_dates_and_diseases_no_occupations():
+    patterns = [
+        {"label": "FECHA", "pattern": [{"TEXT": {"REGEX": r"^(\d{4}|05/05)$"}}]},
+        {"label": "PROFESION", "pattern": [{"LOWER": {"IN": ["alzheimer", "celador"]}}]},
+    ]
+    text = "Leucocitos 1985. Diuresis 1950 ml. Fuerza 05/05. Su madre, Alzheimer."
+    nlp = make_nlp(patterns)
+    assert deidentified_text(nlp, text) == text
+    text = "Operado en 1998, celador. Cita el 05/05."
+    assert deidentified_text(nlp, text) == "Operado en [FECHA], [PROFESION]. Cita el [FECHA]."
+
+
 def test_diagnoses_stay_and_unknown_labels_become_tags():
     patterns = [*PATTERNS, {"label": "TWIN", "pattern": [{"TEXT": "gemela"}]}]
     text = deidentified_text(make_nlp(patterns), "Su gemela tiene asma.")

@@ -177,11 +177,16 @@ def test_a_pipeline_is_as_good_on_a_real_test_part(
     check_scores(name, test, measured)
 
 
-def test_the_english_pipeline_reads_clinical_notes(tmp_path):
-    corpus = "starter_clinical"
+@pytest.mark.parametrize(
+    ("name", "corpus", "measured"),
+    [
+        ("en_biomed_ner", "starter_clinical", {"DISEASE": 0.87, "CHEMICAL": 0.97}),
+        ("es_clinical_ner", "starter_clinical_es", {"DIAGNOSTICO": 0.8, "PROCEDIMIENTO": 0.8}),
+    ],
+)
+def test_a_pipeline_reads_clinical_notes(tmp_path, name, corpus, measured):
     convert_corpus(corpus, REPOSITORY / "assets" / corpus, tmp_path / corpus)
-    measured = {"DISEASE": 0.87, "CHEMICAL": 0.97}
-    check_scores("en_biomed_ner", tmp_path / corpus / "test.spacy", measured)
+    check_scores(name, tmp_path / corpus / "test.spacy", measured)
 
 
 def check_scores(name, test, measured):

@@ -16,7 +16,8 @@ def test_filters_choose_rows() -> None:
     printed = run("corpora", "--task", "ner", "--language", "ES", "--json")
     names = {entry["name"] for entry in json.loads(printed)}
     published = {"pharmaconer", "cantemist", "ictusnet"}
-    assert names == {"starter_es", *published, *(f"{name}_sentences" for name in published)}
+    starters = {"starter_es", "starter_clinical_es"}
+    assert names == {*starters, *published, *(f"{name}_sentences" for name in published)}
 
 
 def test_json_has_every_field_of_every_corpus() -> None:

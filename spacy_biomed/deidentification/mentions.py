@@ -103,9 +103,9 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
     if is_short and _form("score").search(before):
         return True
     # "CEA 1998": a year alone after the name of a laboratory value, or before a unit.
-    if kind == "date" and value.isdecimal():
-        has_unit = _form("unit_after").match(text, mention.end) is not None
-        return has_unit or is_other_number(text, mention.start)
+    if kind == "date" and re.fullmatch(r"\d{4}", value):
+        is_value = is_other_number(text, mention.start) and not _form("disease").search(before)
+        return is_value or _form("unit_after").match(text, mention.end) is not None
     if kind == "id" and _is_dosage(before, value):
         return True
     if kind == "phone" and len(value) < 3 and value.isalpha():

@@ -76,14 +76,16 @@ def test_the_document_itself_stays_as_it_is():
 
 def test_values_and_strengths_are_no_dates_and_diseases_no_occupations():
     patterns = [
-        {"label": "FECHA", "pattern": [{"TEXT": {"REGEX": r"^(\d{4}|05/05)$"}}]},
+        {"label": "FECHA", "pattern": [{"TEXT": {"REGEX": r"^(\d{4}|20190312|05/05)$"}}]},
         {"label": "PROFESION", "pattern": [{"LOWER": {"IN": ["alzheimer", "celador"]}}]},
     ]
     text = "Leucocitos 1985. Diuresis 1950 ml. Fuerza 05/05. Su madre, Alzheimer."
     nlp = make_nlp(patterns)
     assert deidentified_text(nlp, text) == text
-    text = "Operado en 1998, celador. Cita el 05/05."
-    assert deidentified_text(nlp, text) == "Operado en [FECHA], [PROFESION]. Cita el [FECHA]."
+    text = "FA 2019, operado en 1998, celador. Muestra: 20190312. Cita el 05/05."
+    assert deidentified_text(nlp, text) == (
+        "FA [FECHA], operado en [FECHA], [PROFESION]. Muestra: [FECHA]. Cita el [FECHA]."
+    )
 
 
 def test_diagnoses_stay_and_unknown_labels_become_tags():

@@ -1,8 +1,8 @@
 """`doc._.relations`: labelled relations between spans, gold or predicted."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import NamedTuple, cast
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
 from spacy.tokens import Doc, Span
 
@@ -34,18 +34,43 @@ def count_several(relations: Sequence[SpanRelation] | None) -> int:
     return sum(len(found) > 1 for found in labels.values())
 
 
+def set_found(
+    doc: Doc, finder: str, labels: Collection[str], relations: Sequence[SpanRelation]
+) -> None:
+    """Set the relations that a component finds, in place of what it found before; others stay."""
+    stored = doc.user_data.get(RELATIONS) or ()
+    others = [one for one in stored if not _is_of(one, finder, labels)]
+    doc.user_data[RELATIONS] = others + [(*one, finder) for one in _store(relations)]
+
+
+def get_found(doc: Doc, finder: str | None, labels: Collection[str]) -> Iterator[SpanRelation]:
+    """Yield a component's relations; one that names no finder is its own if it has its labels."""
+    for one in doc.user_data.get(RELATIONS) or ():
+        if _is_of(one, finder, labels):
+            yield read_relation(doc, *one[:4])
+
+
+def _is_of(stored: Sequence[Any], finder: str | None, labels: Collection[str]) -> bool:
+    has_finder = len(stored) > 4 and finder is not None
+    return stored[4] == finder if has_finder else stored[2] in labels
+
+
 def _get_relations(doc: Doc) -> list[SpanRelation] | None:
     stored = doc.user_data.get(RELATIONS)
     if stored is None:
         return None
-    return [read_relation(doc, *one) for one in stored]
+    return [read_relation(doc, *one[:4]) for one in stored]
 
 
 def _set_relations(doc: Doc, relations: Sequence[SpanRelation] | None) -> None:
     if relations is None:
         doc.user_data.pop(RELATIONS, None)
         return
-    doc.user_data[RELATIONS] = [
+    doc.user_data[RELATIONS] = _store(relations)
+
+
+def _store(relations: Sequence[SpanRelation]) -> list[tuple]:
+    return [
         (locate_span(head), locate_span(tail), label, score)
         for head, tail, label, score in relations
     ]
@@ -63,5 +88,6 @@ def read_relation(
 
 
 # `doc._.relations`: a list of `SpanRelation`; None if relations are not annotated. It is stored in
-# `doc.user_data` as character offsets and labels, which `DocBin(store_user_data=True)` keeps.
+# `doc.user_data` as character offsets, labels and the component that found it, if any has, which
+# `DocBin(store_user_data=True)` keeps.
 declare_extension(RELATIONS, _get_relations, _set_relations)

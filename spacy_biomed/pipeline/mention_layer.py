@@ -66,7 +66,7 @@ def keep_confident(doc: Doc, least: float) -> None:
     def is_kept(span: Span) -> bool:
         confidence = get_confidence(span)
         if confidence is not None and confidence < least:
-            dropped.add((span.start, span.end, span.label_))
+            dropped.add(locate_span(span))
             return False
         return True
 
@@ -80,12 +80,9 @@ def keep_confident(doc: Doc, least: float) -> None:
             if "scores" in attrs:
                 attrs["scores"] = [get_confidence(span) for span in spans]
             doc.spans[key] = SpanGroup(doc, name=group.name, attrs=attrs, spans=spans)
-    relations = doc._.relations if dropped and doc.has_extension(RELATIONS) else None
-    if relations is not None:
-        doc._.relations = [
-            one
-            for one in relations
-            if dropped.isdisjoint((end.start, end.end, end.label_) for end in (one.head, one.tail))
+    if dropped and RELATIONS in doc.user_data:
+        doc.user_data[RELATIONS] = [
+            one for one in doc.user_data[RELATIONS] if dropped.isdisjoint(map(tuple, one[:2]))
         ]
 
 

@@ -687,6 +687,33 @@ def test_a_component_of_another_name_has_it_in_its_scores(make_pipeline):
     assert "relations_micro_f" not in scores
 
 
+def test_two_components_with_the_same_labels_keep_what_each_has_found(make_pipeline):
+    nlp = make_pipeline({RELATIONS: {}, "biomed_relations-group": {"spans_key": "group"}})
+    examples = [make_example(nlp, *one) for one in ENTITIES]
+    for example in examples:
+        example.reference.spans["group"] = example.reference.ents
+    nlp.initialize(lambda: examples)
+    first, second = (nlp.get_pipe(name) for name in (RELATIONS, "biomed_relations-group"))
+    set_scores(first, [9.0, 0.0, 0.0])
+    set_scores(second, [0.0, 9.0, 0.0])
+    doc, gold = (
+        annotate(nlp.make_doc("Aspirin cancer diabetes"), [(0, 1, "CAUSES")]) for _ in "ab"
+    )
+    doc.spans["group"] = [Span(doc, 0, 1, label="DRUG"), Span(doc, 2, 3, label="DISEASE")]
+    doc.ents = doc.ents[:2]
+    doc = Doc(nlp.vocab).from_bytes(nlp(doc).to_bytes())
+    for _ in range(2):  # in place of what each has found before
+        doc = nlp(doc)
+        assert [(one.tail.text, one.label) for one in doc._.relations] == [
+            ("cancer", "CAUSES"),
+            ("diabetes", "TREATS"),
+        ]
+    assert first.score([Example(doc, gold)])["relations_micro_f"] == 1.0
+    assert second.score([Example(doc, gold)])["relations_biomed_relations-group_micro_f"] == 0.0
+    assert first.tally([Example(doc, gold)]) == [{"CAUSES": [1.0, 0.0, 0.0]}]
+    assert second.tally([Example(doc, gold)])[0]["TREATS"] == [0.0, 1.0, 0.0]
+
+
 # Scores
 
 

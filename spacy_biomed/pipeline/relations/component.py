@@ -11,7 +11,7 @@ from thinc.api import Model, to_numpy
 from thinc.types import Floats2d, Ints1d
 
 from ...annotations.marked_arguments import Argument, Style
-from ...annotations.relation_layer import SpanRelation, read_relation
+from ...annotations.relation_layer import SpanRelation, get_found, read_relation, set_found
 from ...annotations.seen_mentions import mentions_of
 from ...encoders.batching.encoded import EncodedBatch
 from ...encoders.finite import check_scores
@@ -152,19 +152,17 @@ class BiomedRelations(RelationHead):
             columns = best[rows]
         else:
             rows, columns = np.nonzero(probabilities >= self.cfg["threshold"])
-        found: list[list[SpanRelation]] = [
-            [one for one in doc._.relations or () if one.label not in labels] for doc in docs
-        ]
+        found: list[list[SpanRelation]] = [[] for _ in docs]
         scores = probabilities[rows, columns]
         chosen = zip(rows.tolist(), columns.tolist(), scores.tolist(), strict=True)
         for row, column, score in chosen:
             doc, head, tail, *_ = predictions.compared[row]
             found[doc].append(read_relation(docs[doc], head, tail, labels[column], score))
         for doc, relations in zip(docs, found, strict=True):
-            doc._.relations = relations
+            set_found(doc, self.name, labels, relations)
 
     def compare(self, example: Example) -> Compared | None:
-        return compare_relations(example, self.labels, self.cfg["directed"])
+        return compare_relations(example, self.labels, self.cfg["directed"], self.name)
 
     def learn(self, examples: list[Example], docs: list[Doc]) -> float:
         """Add the gradients of a batch: of the mean cross-entropy over all its candidates.
@@ -331,7 +329,12 @@ def relation_scorer_v1() -> Callable:
 
 
 def score_relations(
-    examples: Iterable[Example], *, labels: Iterable[str], directed: bool = True, **cfg: object
+    examples: Iterable[Example],
+    *,
+    labels: Iterable[str],
+    directed: bool = True,
+    finder: str | None = None,
+    **cfg: object,
 ) -> dict[str, object]:
     """Micro- and macro-averaged precision, recall and F1 of relations in annotated documents.
 
@@ -349,13 +352,14 @@ def score_relations(
     Args:
         labels: of the component; predicted relations with other labels belong to other components.
         directed: whether the order of the arguments matters.
+        finder: name of the component, whose relations alone count; None for any with its labels.
 
     Returns:
         `relations_micro_p`, `_r`, `_f`, `relations_macro_p`, `_r`, `_f` and `relations_per_type`;
         all are None if no document is annotated.
     """
     labels = set(labels)
-    compared = (compare_relations(example, labels, directed) for example in examples)
+    compared = (compare_relations(example, labels, directed, finder) for example in examples)
     scores = LabelScores.count(compared, labels)
     return {
         **scores.scores("relations_micro", "relations_per_type"),
@@ -363,19 +367,21 @@ def score_relations(
     }
 
 
-def compare_relations(example: Example, labels: Collection[str], directed: bool) -> Compared | None:
+def compare_relations(
+    example: Example, labels: Collection[str], directed: bool, finder: str | None = None
+) -> Compared | None:
     """The gold and predicted relations that `score_relations` counts; None without the layer."""
     if example.reference._.relations is None:
         return None
     marked = find_marked(example.reference)
-    predicted = _get_facts(example.predicted, marked, directed)
-    of_component = {fact for fact in predicted if fact[-1] in labels}
-    return _get_facts(example.reference, marked, directed), of_component, ()
+    gold, found = example.reference._.relations, get_found(example.predicted, finder, labels)
+    return _get_facts(gold, marked, directed), _get_facts(found, marked, directed), ()
 
 
-def _get_facts(doc: Doc, marked: tuple[Argument, Argument] | None, directed: bool) -> set[tuple]:
+def _get_facts(
+    relations: Iterable[SpanRelation], marked: tuple[Argument, Argument] | None, directed: bool
+) -> set[tuple]:
     """What each relation states: its arguments, or those that the text marks, and its label."""
     return {
-        (*(marked or get_arguments(relation, directed)), relation.label)
-        for relation in doc._.relations or ()
+        (*(marked or get_arguments(relation, directed)), relation.label) for relation in relations
     }

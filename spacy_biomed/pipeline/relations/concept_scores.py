@@ -10,6 +10,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ...annotations.document_keys import locate_span
+from ...annotations.relation_layer import get_found
 from ...arrays import Floats2d
 from ..encoder_head import Compared
 from ..label_scores import LabelScores
@@ -35,6 +36,7 @@ def score_concepts(
     *,
     labels: Iterable[str],
     spans_key: str | None = None,
+    finder: str | None = None,
     **cfg: object,
 ) -> dict[str, object]:
     """Precision, recall and F1 of the related pairs of concepts of each document.
@@ -53,6 +55,7 @@ def score_concepts(
         examples: predicted and reference documents.
         labels: of the component; predicted relations with other labels belong to other components.
         spans_key: the span group with the entities; None for `doc.ents`.
+        finder: name of the component, whose relations alone count; None for any with its labels.
 
     Returns:
         `document_relations_micro_p`, `_r`, `_f` and `document_relations_per_type` of pairs and
@@ -62,7 +65,7 @@ def score_concepts(
     labels = set(labels)
     scores, pair_scores = LabelScores(labels), LabelScores()
     for example in examples:
-        compared = compare_concepts(example, labels, spans_key)
+        compared = compare_concepts(example, labels, spans_key, finder)
         if compared is not None:
             scores.add(*compared)
             gold, predicted = ({(*fact[:-1], "") for fact in facts} for facts in compared[:2])
@@ -73,7 +76,7 @@ def score_concepts(
 
 
 def compare_concepts(
-    example: Example, labels: Collection[str], spans_key: str | None
+    example: Example, labels: Collection[str], spans_key: str | None, finder: str | None = None
 ) -> Compared | None:
     """The gold and predicted relations that `score_concepts` counts; None without the layer."""
     gold = find_gold(example.reference, spans_key)
@@ -83,9 +86,7 @@ def compare_concepts(
     meant = choose_meant(find_concepts(example.reference.text, spans))
     pairs = {relation[:2] for relation in gold}
     predicted: set[tuple] = set()
-    for one in example.predicted._.relations or ():
-        if one.label not in labels:
-            continue
+    for one in get_found(example.predicted, finder, labels):
         ends = (_match(example.predicted, end, spans, meant) for end in (one.head, one.tail))
         found = {_relate(head, tail, one.label) for head, tail in product(*ends)}
         predicted |= {fact for fact in found if fact[:2] in pairs} or {min(found)}

@@ -10,7 +10,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
 from thinc.types import Floats2d
 
-from ...annotations.relation_layer import SpanRelation
+from ...annotations.relation_layer import SpanRelation, set_found
 from ...encoders.batching.ragged import borders
 from ...models.span_classifiers import MentionPairs
 from ..encoder_head import Compared, Predictions, check_least, own_arguments, skip_batch
@@ -102,16 +102,16 @@ class BiomedDocumentRelations(RelationHead):
         best = probabilities[:, :-1].argmax(axis=1) if len(labels) else np.zeros(0, dtype="int64")
         start = 0
         for doc, pairs in zip(docs, predictions.compared, strict=True):
-            relations = [one for one in doc._.relations or () if one.label not in labels]
+            relations = []
             for row, (head, tail) in enumerate(pairs.closest, start):
                 if is_related[row]:
                     probability = float(probabilities[row, best[row]])
                     relations.append(SpanRelation(head, tail, labels[best[row]], probability))
             start += len(pairs.closest)
-            doc._.relations = relations
+            set_found(doc, self.name, labels, relations)
 
     def compare(self, example: Example) -> Compared | None:
-        return compare_concepts(example, self.labels, self.cfg["spans_key"])
+        return compare_concepts(example, self.labels, self.cfg["spans_key"], self.name)
 
     def learn(self, examples: list[Example], docs: list[Doc]) -> float:
         """Add the gradients of a batch: of the mean cross-entropy over its pairs of concepts.

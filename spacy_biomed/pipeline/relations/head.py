@@ -45,6 +45,10 @@ class RelationHead(LabelHead):
         target.user_data[RELATIONS] = source.user_data[RELATIONS]
         return True
 
+    def score(self, examples: Iterable[Example], **kwargs: object) -> dict[str, Any]:
+        """The scores of the relations that this component has found."""
+        return super().score(examples, finder=self.name, **kwargs)
+
     def find_labels(self, examples: Iterable[Example]) -> list[str]:
         """The labels of examples; the types that are related are kept if none are configured."""
         labels, pairs = self.find_facts(examples)

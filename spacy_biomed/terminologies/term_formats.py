@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -20,11 +20,19 @@ from ..files.records import check_names, may_be_records
 
 # SNOMED CT's codes of a fully specified name, and of the relation "is a".
 _FULL_NAME, _IS_A = "900000000000003001", "116680003"
+# Its associations of an inactive concept with the one in its place: "replaced by" and "same as".
+_REPLACED = ("900000000000526001", "900000000000527005")
 _TAG = re.compile(r"(.+) \(([^()]+)\)")
+# Properties of OBO Graphs: an id that was merged into this one, and one that replaces this one.
+_ALTERNATIVE, _REPLACEMENT = "hasAlternativeId", "IAO_0100001"
+# Concepts that were merged one after the other.
+_MOST_MERGERS = 10
 _OBO_SYNONYM = re.compile(r'"((?:[^"\\]|\\.)*)" (?!BROAD)')
 # Kinds in names.dmp that are left out: names with an author, and specimens.
 _NO_NAMES = ("authority", "type material")
 _CSV_REASONS = {"unexpected end of data": "a quotation mark opens a field and none closes it"}
+# Formats whose names have a language.
+_WITH_LANGUAGES = ("rrf", "rf2")
 _UMLS_LANGUAGES = {"en": "ENG", "es": "SPA", "fr": "FRE", "de": "GER", "pt": "POR", "it": "ITA"}
 
 
@@ -35,12 +43,14 @@ class Term(NamedTuple):
         names: the preferred name first.
         type: such as a semantic type, a semantic tag or a rank; "" without one.
         parent: id of a broader concept; "" without one.
+        former: ids of concepts that were merged into it.
     """
 
     id: str
     names: tuple[str, ...]
     type: str = ""
     parent: str = ""
+    former: tuple[str, ...] = ()
 
 
 class Source(NamedTuple):
@@ -49,19 +59,25 @@ class Source(NamedTuple):
     path: Path
     language: str | None  # ISO 639-1 code of the names to read, of formats that have several
     meta: dict[str, str]  # what the file says, which its reader sets: `version`, `licence`
+    successors: dict[str, str]  # ids of merged concepts to what they became, which it sets too
 
     def find(self, pattern: str, *, needed: bool = True) -> list[Path]:
         """The files that fit a pattern, compressed or not, in or below the folder.
 
-        If the path is a file: the file itself where it fits, else those beside it.
+        If there are none, their parts: "MRCONSO.RRF.aa.gz", "MRCONSO.RRF.ab.gz". If the path is a
+        file: the file itself where it fits, else those beside it.
         """
-        patterns = [pattern + ending for ending in ("", *COMPRESSED_ENDINGS)]
+        whole, parts = (
+            [f"{pattern}{part}{ending}" for ending in ("", *COMPRESSED_ENDINGS)]
+            for part in ("", ".a[a-z]")
+        )
         if self.path.is_file():
-            found = [self.path] if any(map(self.path.match, patterns)) else []
+            found = [self.path] if any(map(self.path.match, whole)) else []
             folder, search = self.path.parent, Path.glob
         else:
             found, folder, search = [], self.path, Path.rglob
-        found = found or sorted(path for one in patterns for path in search(folder, one))
+        for patterns in (whole, parts):
+            found = found or sorted(path for one in patterns for path in search(folder, one))
         if needed and not found:
             raise BiomedError(f"{folder}: no file {pattern} there; give the unpacked release")
         return found
@@ -76,20 +92,26 @@ def read_terms(
         path: the file, which may be compressed (.gz, .xz), or a folder for "rrf", "rf2" and
             "taxonomy".
         format: one of `FORMATS`.
-        language: of the names, for "rrf" and "rf2".
+        language: of the names, for "rrf" and "rf2" alone.
 
     Returns:
         the concepts, each once, with names that differ; and what the file says of its version and
         licence.
 
     Raises:
-        BiomedError: if the format is unknown, or the file cannot be read or has no concepts.
+        BiomedError: if the format is unknown or has no languages, or the file cannot be read or has
+            no concepts.
     """
     if format not in FORMATS:
         raise BiomedError(f"--format {quote(format)}: {list_choices(format, FORMATS)}")
+    if language and format not in _WITH_LANGUAGES:
+        raise BiomedError(
+            f"--language {quote(language)}: names of the format {format} have no language; leave "
+            f"--language out, which is for {' and '.join(_WITH_LANGUAGES)}"
+        )
     if not path.exists():
         raise BiomedError(f"{path}: no such file or folder; check the path")
-    source = Source(path, language, {})
+    source = Source(path, language, {}, {})
     merged: dict[str, Term] = {}
     for term in FORMATS[format](source):
         known = merged.get(term.id)
@@ -100,7 +122,20 @@ def read_terms(
     if not merged:
         option = "--format, --language" if language else "--format"
         raise BiomedError(f"{path}: no concepts of the format {format}; check {option} and file")
+    _add_former(merged, source.successors)
     return list(merged.values()), source.meta
+
+
+def _add_former(terms: dict[str, Term], successors: Mapping[str, str]) -> None:
+    """Give terms the ids of concepts that were merged into them, perhaps in several steps."""
+    former: dict[str, list[str]] = defaultdict(list)
+    for old, id in successors.items():
+        for _ in range(_MOST_MERGERS):
+            id = id if id in terms else successors.get(id, id)
+        if old and id in terms and old not in terms:
+            former[id].append(old)
+    for id, ids in former.items():
+        terms[id] = terms[id]._replace(former=tuple(ids))
 
 
 def _read_lines(path: Path, newline: Literal["", "\n"] = "\n") -> Iterator[str]:
@@ -175,13 +210,19 @@ def _read_obo(source: Source) -> Iterator[Term]:
             source.meta["version"] = next(iter(stanza["data-version"]), "")
             licences = [one for one in stanza["property_value"] if "license" in one]
             source.meta["licence"] = licences[0].partition(" ")[2] if licences else ""
-        elif kind == "[Term]" and "true" not in "".join(stanza["is_obsolete"]):
-            synonyms = (one[1] for one in map(_OBO_SYNONYM.match, stanza["synonym"]) if one)
-            id, parent, kinds = ([*stanza[tag], ""][0] for tag in ("id", "is_a", "namespace"))
+        elif kind == "[Term]":
+            id, parent, replacement = (
+                [*stanza[tag], ""][0].split(" ")[0] for tag in ("id", "is_a", "replaced_by")
+            )
             if not id:
                 raise BiomedError(f"{source.path}:{begin}: a [Term] has no id; correct the file")
-            names = tuple(re.sub(r"\\(.)", r"\1", one) for one in (*stanza["name"], *synonyms))
-            yield Term(id.split(" ")[0], names, kinds, parent.split(" ")[0])
+            if "true" in "".join(stanza["is_obsolete"]):
+                source.successors.setdefault(id, replacement)
+            else:
+                synonyms = (one[1] for one in map(_OBO_SYNONYM.match, stanza["synonym"]) if one)
+                names = tuple(re.sub(r"\\(.)", r"\1", one) for one in (*stanza["name"], *synonyms))
+                source.successors.update((one.split(" ")[0], id) for one in stanza["alt_id"])
+                yield Term(id, names, [*stanza["namespace"], ""][0], parent)
         stanza, kind, begin = defaultdict(list), line.strip(), number
 
 
@@ -198,11 +239,15 @@ def _read_owl_json(source: Source) -> Iterator[Term]:
         edges = [edge for graph in graphs for edge in _list(graph, "edges")]
         parents = {_shorten(one["sub"]): one["obj"] for one in edges if one["pred"] == "is_a"}
         for node in (node for graph in graphs for node in _list(graph, "nodes")):
-            meta = node.get("meta") or {}
+            meta, id = node.get("meta") or {}, _shorten(node["id"])
+            for one in _list(meta, "basicPropertyValues"):
+                if one["pred"].endswith(_REPLACEMENT) and meta.get("deprecated"):
+                    source.successors[id] = _shorten(str(one["val"]))
+                elif one["pred"].endswith(_ALTERNATIVE):
+                    source.successors[_shorten(str(one["val"]))] = id
             if node.get("type") == "CLASS" and node.get("lbl") and not meta.get("deprecated"):
                 synonyms = _list(meta, "synonyms")
                 names = [one["val"] for one in synonyms if one["pred"] != "hasBroadSynonym"]
-                id = _shorten(node["id"])
                 found = tuple(str(name) for name in (node["lbl"], *names) if name is not None)
                 yield Term(id, found, "", _shorten(parents.get(id, "")))
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
@@ -222,9 +267,11 @@ def _shorten(iri: str) -> str:
 
 
 def _read_rrf(source: Source) -> Iterator[Term]:
-    """UMLS; the semantic types are in MRSTY.RRF."""
+    """UMLS; the semantic types are in MRSTY.RRF, what was merged in MRCUI.RRF."""
     semantic_types = _split_lines(source.find("MRSTY.RRF", needed=False), "|", 4)
     types = {row[0]: row[3] for row in semantic_types}
+    retired = _split_lines(source.find("MRCUI.RRF", needed=False), "|", 6)
+    source.successors.update((row[0], row[5]) for row in retired if row[2] == "SY")
     language = _UMLS_LANGUAGES.get(source.language or "", (source.language or "").upper())
     names: dict[str, list[str]] = defaultdict(list)
     for row in _split_lines(source.find("MRCONSO.RRF"), "|", 17):
@@ -240,6 +287,10 @@ def _read_rf2(source: Source) -> Iterator[Term]:
     inactive = {row[0] for row in concepts if row[2] == "0"}
     relations = _split_lines(source.find("sct2_Relationship_*Snapshot*.txt", needed=False), "\t", 8)
     parents = {row[4]: row[5] for row in relations if row[2] == "1" and row[7] == _IS_A}
+    associations = source.find("der2_cRefset_Association*Snapshot*.txt", needed=False)
+    for row in _split_lines(associations, "\t", 7):
+        if row[2] == "1" and row[4] in _REPLACED:
+            source.successors[row[5]] = row[6]
     language = (source.language or "").lower()
     names: dict[str, list[str]] = defaultdict(list)
     types: dict[str, str] = {}
@@ -294,6 +345,8 @@ def _read_taxonomy(source: Source) -> Iterator[Term]:
     nodes = _split_lines(source.find("nodes.dmp"), "\t|\t", 3)
     places = {row[0]: (row[2].removesuffix("\t|"), row[1]) for row in nodes}
     source.meta["licence"] = "public domain"
+    merged = _split_lines(source.find("merged.dmp", needed=False), "\t|\t", 2)
+    source.successors.update((old, id.removesuffix("\t|")) for old, id, *_ in merged)
     names: dict[str, list[str]] = {id: [] for id in places}
     for id, name, _, kind, *_ in _split_lines(source.find("names.dmp"), "\t|\t", 4):
         kind = kind.removesuffix("\t|")

@@ -166,10 +166,15 @@ class Terminology:
 
     def get_place(self, id: str) -> int | None:
         """The place of a concept by its id."""
-        ids = self._arrays["ids"]
-        wanted = id.encode()
-        place = int(ids.searchsorted(np.bytes_(wanted))) if wanted else len(ids)
-        return place if place < len(ids) and ids[place] == wanted else None
+        return _find_place(self._arrays["ids"], id)
+
+    def find_present_id(self, id: str) -> str:
+        """The id of the concept into which that of an id was merged; else the id itself."""
+        former = self._arrays.get("former_ids")
+        place = None if former is None else _find_place(former, id)
+        if place is None:
+            return id
+        return self.describe(int(self._arrays["former_concepts"][place])).id
 
     def get_name(self, concept: int) -> str:
         """The preferred name of a concept."""
@@ -264,7 +269,19 @@ def _index(terms: list[Term]) -> tuple[dict[str, np.ndarray], list[str]]:
         **_index_keys(keys),
         **_index_grams(keys),
     }
+    former = sorted((old, place) for place, term in enumerate(terms) for old in term.former)
+    if former:
+        old_ids, concepts = zip(*former, strict=True)
+        arrays["former_ids"] = np.array([id.encode("utf8", "replace") for id in old_ids])
+        arrays["former_concepts"] = np.array(concepts, dtype="int32")
     return arrays, types
+
+
+def _find_place(ids: np.ndarray, id: str) -> int | None:
+    """The place of an id in a sorted array."""
+    wanted = id.encode()
+    place = int(ids.searchsorted(np.bytes_(wanted))) if wanted else len(ids)
+    return place if place < len(ids) and ids[place] == wanted else None
 
 
 def _starts(sizes: Ints1d) -> Ints1d:

@@ -146,6 +146,7 @@ def test_tokens_without_annotation_stay_so(create):
     ("settings", "problem"),
     [
         ({"threshold": 1.5}, "threshold = 1.5"),
+        ({"most_candidates": 0}, "most_candidates = 0: use 1 or more"),
         ({"labels": {"X": "term"}}, "did you mean terms"),
         ({"terminologies": {}}, "has 0 terminologies"),
         ({"terminologies": {"terms": "/nowhere"}}, "/nowhere: not a terminology"),
@@ -189,6 +190,21 @@ def test_the_score_counts_codes_at_gold_places(create):
     examples = [Example(one, other) for one, other in zip(found, gold, strict=True)]
     scores = linker.score(examples)
     assert (scores["links_p"], scores["links_r"]) == pytest.approx((1.0, 2 / 3))
+
+
+def test_the_identifier_of_a_merged_concept_is_that_of_its_present_one(tmp_path):
+    (tmp_path / "terms.obo").write_text(
+        "\n[Term]\nid: D2\nname: Diabetes mellitus\nalt_id: D9\n\n[Term]\nid: D1\nname: Asthma\n"
+    )
+    build_terminology(tmp_path / "terms.obo", tmp_path / "index", format="obo")
+    nlp = spacy.blank("en")
+    settings = {"terminologies": {"terms": str(tmp_path / "index")}}
+    linker = nlp.add_pipe("biomed_linker", config=settings)
+    gold = annotate(nlp, "The sugar disease came back.", "sugar disease", ids=["D9"])
+    linker.initialize(lambda: [Example(nlp.make_doc(gold.text), gold)] * 20)
+    predicted = linker(annotate(nlp, gold.text, "sugar disease"))
+    assert codes(predicted) == ["D2"]
+    assert linker.score([Example(predicted, gold)])["links_f"] == 1.0
 
 
 def test_training_without_identifiers_changes_nothing(create):

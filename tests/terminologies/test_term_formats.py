@@ -167,7 +167,8 @@ def test_every_format_is_tested():
 @pytest.mark.parametrize("format", EXPECTED)
 def test_names_types_and_parents_of_a_format_are_read(format, tmp_path):
     content, expected = EXPECTED[format]
-    terms, _ = read_terms(write(tmp_path, content), format, "en")
+    language = "en" if format in ("rrf", "rf2") else None
+    terms, _ = read_terms(write(tmp_path, content), format, language)
     assert terms == expected
 
 
@@ -222,6 +223,78 @@ def test_files_of_a_folder_may_be_compressed(tmp_path):
     for name, text in RRF.items():
         (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
     assert read_terms(tmp_path, "rrf", "en")[0] == EXPECTED["rrf"][1]
+
+
+def test_parts_of_a_file_are_read_also_where_one_of_them_is_given(tmp_path):
+    lines = RRF["MRCONSO.RRF"].splitlines(keepends=True)
+    for part, own in (("aa", lines[:1]), ("ab", lines[1:])):
+        (tmp_path / f"MRCONSO.RRF.{part}.gz").write_bytes(gzip.compress("".join(own).encode()))
+    (tmp_path / "MRSTY.RRF").write_text(RRF["MRSTY.RRF"])
+    for path in (tmp_path, tmp_path / "MRCONSO.RRF.aa.gz", tmp_path / "MRCONSO.RRF.ab.gz"):
+        assert read_terms(path, "rrf", "en")[0] == EXPECTED["rrf"][1]
+
+
+OLD_GRAPH = [
+    {
+        "id": "http://x/HP_1",
+        "type": "CLASS",
+        "lbl": "Seizure",
+        "meta": {"basicPropertyValues": [{"pred": "http://x/o#hasAlternativeId", "val": "HP:8"}]},
+    },
+    {
+        "id": "http://x/HP_9",
+        "type": "CLASS",
+        "meta": {
+            "deprecated": True,
+            "basicPropertyValues": [{"pred": "http://x/IAO_0100001", "val": "http://x/HP_8"}],
+        },
+    },
+]
+
+
+def association(kind, old, present):
+    return f"1\t1\t1\t9\t{kind}\t{old}\t{present}\n"
+
+
+@pytest.mark.parametrize(
+    ("format", "content", "former"),
+    [
+        (
+            "obo",
+            f"{OBO}\n[Term]\nid: HP:9\nis_obsolete: true\nreplaced_by: HP:8 ! Fit\n".replace(
+                "is_a:", "alt_id: HP:8 ! Fit\nis_a:"
+            ),
+            ("HP:8", "HP:9"),
+        ),
+        ("owl-json", json.dumps({"graphs": [{"nodes": OLD_GRAPH}]}), ("HP:8", "HP:9")),
+        ("rrf", {**RRF, "MRCUI.RRF": "C8|2020AA|SY|||C1|Y|\nC9|2020AA|RO|||C1|Y|\n"}, ("C8",)),
+        (
+            "rf2",
+            {
+                **RF2,
+                "Terminology/der2_cRefset_AssociationSnapshot_1.txt": "id\tt\ta\tm\tr\to\tt\n"
+                + association("900000000000526001", "33", "22")
+                + association("900000000000523009", "44", "22"),
+            },
+            ("33",),
+        ),
+        (
+            "taxonomy",
+            {**TAXONOMY, "merged.dmp": "8\t|\t9\t|\n9\t|\t561\t|\n561\t|\t562\t|\n7\t|\t7\t|\n"},
+            ("8", "9"),
+        ),
+    ],
+)
+def test_a_concept_has_the_ids_of_those_that_were_merged_into_it(format, content, former, tmp_path):
+    terms, _ = read_terms(write(tmp_path, content), format)
+    assert [one.former for one in terms] == [former, *[()] * (len(terms) - 1)]
+
+
+@pytest.mark.parametrize("format", sorted(FORMATS.keys() - {"rrf", "rf2"}))
+def test_a_language_is_refused_for_formats_without_one(format, tmp_path):
+    path = write(tmp_path, EXPECTED[format][0])
+    with pytest.raises(BiomedError, match="--language 'es': names .* have no language; leave"):
+        read_terms(path, format, "es")
 
 
 @pytest.mark.parametrize("name", TAXONOMY)

@@ -279,6 +279,7 @@ class CandidateFinder:
         counts = self.known.counts.get(key, {})
         total = sum(counts.values())
         for id, count in counts.items():
+            id = self.terminology.find_present_id(id)  # learned with an older terminology
             one = self._add_id(found, id, self.terminology.get_place(id))
             one.set("known")
             one.set("known_share", count / (total + 1))

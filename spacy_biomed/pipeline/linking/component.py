@@ -25,7 +25,7 @@ from ...files.outputs import MARKER
 from ...terminologies.terminology import Terminology
 from ..checksums import check_component, forget_checksums
 from ..described import Described, ShownScores
-from ..encoder_head import check_share
+from ..encoder_head import check_least, check_share
 from ..factories import register_factory
 from ..mention_layer import gold_spans
 from .candidates import CandidateFinder, KnownNames, LinkedDocument
@@ -58,7 +58,7 @@ class BiomedLinker(Described, Pipe):
             all labels have the only terminology.
         spans_key: span group of the entities; None for `doc.ents`.
         threshold: smallest probability of a code, 0 to 1.
-        most_candidates: length of `span._.candidates`.
+        most_candidates: length of `span._.candidates`, 1 or more.
 
     Extensions of spans:
         `code`, `code_name`, `code_confidence`: the code, its preferred name and the probability
@@ -89,10 +89,11 @@ class BiomedLinker(Described, Pipe):
         most_candidates: int = 5,
     ):
         check_share(name, "threshold", threshold)
+        check_least(name, "most_candidates", most_candidates, 1)
         for extension in (CODE, CODE_NAME, CODE_CONFIDENCE, CANDIDATES):
             declare_extension(extension, partial(_get_linked, extension), on=Span)
         self.name = name
-        self.scorer = partial(score_links, spans_key=spans_key)
+        self.scorer = partial(score_links, spans_key=spans_key, read_ids=self._read_present_ids)
         self.labels_of = dict(labels)
         self._spans_key = spans_key
         self._threshold = threshold
@@ -210,18 +211,26 @@ class BiomedLinker(Described, Pipe):
         """Learn from the mentions with identifiers (`ent.kb_id_`) of documents, if there are any.
 
         An identifier may be several, with `|`, `,`, `;` or `+` between, of which any is right.
-        "NIL" means none. Mentions without an identifier are not learned from.
+        "NIL" means none. Mentions without an identifier are not learned from. The identifier of a
+        concept that was merged stands for the one that it became.
         """
         documents: dict[str, list[LinkedDocument]] = defaultdict(list)
         for example in get_examples():
             gold = gold_spans(example.reference, self._spans_key) or ()
             for name, spans in self._group(gold).items():
-                mentions = [(span.text, read_ids(span)) for span in spans]
+                mentions = [(span.text, self._read_present_ids(span)) for span in spans]
                 documents[name].append(LinkedDocument(example.reference.text, mentions))
         for name, own in documents.items():
             if any(ids is not None for one in own for _, ids in one.mentions):
                 self._finders.pop(name, None)
                 self._trained[name] = train_linking(Terminology(self._paths[name]), own)
+
+    def _read_present_ids(self, span: Span) -> frozenset[str] | None:
+        """`read_ids`, with what merged concepts of the label's terminology became."""
+        ids, name = read_ids(span), self._choose(span.label_)
+        if not ids or not name:
+            return ids
+        return frozenset(map(self._get_finder(name).terminology.find_present_id, ids))
 
     def to_disk(self, path: Path | str, *, exclude: Iterable[str] = ()) -> None:
         """Write what was learned, and the terminologies of `add_terminology`."""
@@ -295,11 +304,15 @@ def read_ids(span: Span) -> frozenset[str] | None:
 
 
 def score_links(
-    examples: Iterable[Example], *, spans_key: str | None = None, **_: object
+    examples: Iterable[Example],
+    *,
+    spans_key: str | None = None,
+    read_ids: Callable[[Span], frozenset[str] | None] = read_ids,
+    **_: object,
 ) -> dict[str, float]:
     """Score the codes of entities at exactly the gold offsets.
 
-    Gold mentions without an identifier (`read_ids`), and what is predicted there, do not count.
+    Gold mentions for which `read_ids` gives None, and what is predicted there, do not count.
 
     Returns:
         `links_p`, `links_r` and `links_f`, from 0 to 1.

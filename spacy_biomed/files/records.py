@@ -137,7 +137,7 @@ def parse_object(text: str) -> tuple[dict[str, object] | None, str]:
 TWICE = "two fields of an object have one name: rename one, or remove it"
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str | bytes) -> Any:
     """Parse JSON; raise ValueError if two fields of an object have one name."""
     return json.loads(text, object_pairs_hook=_make_object)
 

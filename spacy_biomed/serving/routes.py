@@ -1,14 +1,16 @@
 """The paths of a server, and its page: a form whose script asks the other paths."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, HTTPException
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from fastapi.routing import APIRoute
 from spacy.language import Language
 from spacy.tokens import Doc
 from starlette.exceptions import HTTPException as AnyHTTPException
@@ -17,6 +19,7 @@ from starlette.requests import Request
 from .. import __version__
 from ..bulk.time_limit import TookTooLong
 from ..errors import escape
+from ..files.records import TWICE, parse_json
 from ..files.templates import read_template
 from .annotator import Annotator, write_json
 from .batching import Answer, Batcher, BatchFailed, Failed, Job, Overloaded, ServerLimits
@@ -107,11 +110,36 @@ def create_guarded_app(
         # What OpenTelemetry records of a request may have its text.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
+    app.router.route_class = _Route
     _add_error_lines(app)
     _add_page(app, form)
     _add_work(app, _Requests(annotator, batcher, limits))
     paths = {str(getattr(route, "path", "")) for route in app.routes}
     return Guard(app, limits, paths=paths, hosts=hosts, token=token)
+
+
+class _Request(Request):
+    """A request whose JSON is refused if two fields of an object have one name."""
+
+    async def json(self) -> Any:
+        try:
+            return parse_json(await self.body())
+        except ValueError as error:
+            if str(error) == TWICE:
+                raise HTTPException(422, TWICE) from None
+            raise
+
+
+class _Route(APIRoute):
+    """A route whose handler gets a `_Request`."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handle_checked(request: Request) -> Response:
+            return await handle(_Request(request.scope, request.receive))
+
+        return handle_checked
 
 
 class _Requests:

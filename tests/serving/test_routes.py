@@ -227,6 +227,7 @@ BAD_BODIES = [
     (b'{"text": ' + b"9" * 5000 + b"}", 400, "not JSON"),
     (b'{"text": "a", "id": 5}', 422, "id"),
     (b'{"text": "a", "id": "' + b"x" * 1001 + b'"}', 422, "id"),
+    (b'{"text": "a", "text": "b"}', 422, "two fields of an object have one name"),
     (b'{"text": "a", "txet": 5}', 422, "no field 'txet'"),
     (b'{"text": "a", "\\ud800": 5}', 422, "no field"),
     (b'{"text": "a \\ud83d"}', 422, "text: half of a surrogate pair at character 2"),
@@ -248,6 +249,7 @@ def test_a_bad_body_is_refused_in_a_line(post, path, body, status, message):
     "body",
     [b"{}", b'{"documents": {}}', b'{"documents": "a"}', b'{"documents": [1]}', b'{"text": "a"}']
     + [b'{"documents": [{"text": "a"}, {"text": 1}]}', b'{"documents": [{"text": "\\ud800"}]}']
+    + [b'{"documents": [{"text": "a", "id": "1", "id": "2"}]}']
     + [b'{"documents": [' + b"{}," * 500_000 + b"{}]}"],
 )
 @pytest.mark.parametrize("path", ["/annotate/batch", "/deidentify/batch"])

@@ -77,7 +77,7 @@ def write_fhir(shard: AnnotatedShard) -> dict[str, bytes]:
     """
     lines: dict[str, list[str]] = defaultdict(list)
     for document in shard.documents:
-        for resource in _create_resources(document, shard):
+        for resource in map(_without_controls, _create_resources(document, shard)):
             line = json.dumps(resource, ensure_ascii=False, separators=(",", ":"))
             lines[resource["resourceType"]].append(f"{line}\n")
     return {
@@ -104,7 +104,6 @@ def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> Ite
         elif span.get("is_family") and (is_denied or type != "Condition"):
             shard.counts["left out (family)"] += 1
         else:
-            span = {**span, "text": span["text"].translate(_CONTROLS)}
             made = FAMILY_HISTORY if span.get("is_family") else type
             shard.counts[made] += 1
             yield {
@@ -113,6 +112,15 @@ def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> Ite
                 "extension": [_describe_mention(document, span, shard.pipeline)],
                 **_fill(made, span, _code(span, meaning), patient),
             }
+
+
+def _without_controls(value: Any) -> Any:
+    """A value of JSON with spaces for the characters that strings of FHIR do not have."""
+    if isinstance(value, dict):
+        return {name: _without_controls(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_without_controls(one) for one in value]
+    return value.translate(_CONTROLS) if isinstance(value, str) else value
 
 
 # The status of what nobody looked at, and of what is negated, uncertain or present.

@@ -59,7 +59,7 @@ _OWN = ("note_id", "person_id", "note_text")
 _DIGITS = 18
 _UNKNOWN_DATE = date(1970, 1, 1)
 _NO_CONCEPT = 0
-_LANGUAGES = {"en": 4180186}
+_LANGUAGES = {"en": 4180186, "es": 4182511}
 # The system, in the meanings of labels, whose codes are concepts of OMOP.
 OMOP_SYSTEM = "https://fhir-terminology.ohdsi.org"
 

@@ -186,15 +186,21 @@ def test_a_wrong_file_of_labels_is_refused(run, tmp_path, content, message):
     assert not (tmp_path / "out.fhir.ndjson").exists()
 
 
-def test_control_characters_within_a_mention_are_spaces():
+def test_strings_of_fhir_have_spaces_for_control_characters():
     doc = spacy.blank("en")("lung\x0ccancer")
     doc.set_ents([Span(doc, 0, len(doc), "DISEASE")])
     layers = findings.Layers(cats=False, relations=False, answers=False)
     found = findings.describe(doc, layers)
-    documents = [findings.AnnotatedDocument(0, Item("1", doc.text), doc, found)]
+    documents = [
+        findings.AnnotatedDocument(0, Item("n\x011", doc.text, patient="7\x0b"), doc, found)
+    ]
     shard = findings.AnnotatedShard(documents, layers, Counter(), meanings=fhir.read_meanings(None))
     (content,) = fhir.write_fhir(shard).values()
-    assert json.loads(content)["code"] == {"text": "lung cancer"}
+    resource = json.loads(content)
+    assert resource["code"] == {"text": "lung cancer"}
+    assert resource["subject"] == {"identifier": {"value": "7 "}}
+    assert {"url": "document", "valueString": "n 1"} in resource["extension"][0]["extension"]
+    assert not re.search(r"\\u00[01]", content.decode())
 
 
 @pytest.mark.parametrize("option", ["meanings", "patient"])
@@ -278,6 +284,13 @@ def test_rows_of_omop_have_their_place_and_modifiers(run):
     assert said["negation"] == "true"
     assert (said["subject"], said["label"]) == ("patient", "DISEASE")
     assert {term["note_nlp_concept_id"] for term in terms} == {0}
+
+
+@pytest.mark.parametrize(("lang", "concept"), [("en", 4180186), ("es", 4182511), ("xx", 0)])
+def test_the_language_of_a_note_is_that_of_the_pipeline(lang, concept):
+    doc = spacy.blank(lang)("Gota.")
+    document = findings.AnnotatedDocument(0, Item("1", doc.text), doc, {})
+    assert omop._create_note(document)["language_concept_id"] == concept
 
 
 def test_a_run_that_is_continued_keeps_its_date(run, monkeypatch):

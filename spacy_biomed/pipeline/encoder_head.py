@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import islice
@@ -40,6 +41,8 @@ Compared = tuple[set[tuple], set[tuple], Collection[tuple]]
 
 # Number of examples to check for their type, and number of examples to size a model with.
 _SAMPLE, _SIZING = 16, 4
+# Vectors of a compressed encoder had a cosine of 0.99 or more with its own, those of others 0.4.
+_LIKE = 0.9
 
 
 class Predictions(NamedTuple):
@@ -60,7 +63,10 @@ class EncoderHead(DescribedHead, BatchLearner):
         model: computes scores for documents.
         settings: stored in `cfg` and saved with the component. They include learn_rate_factor,
             which multiplies the learning rate of the head, not of the encoder.
+        folder: of the pipeline that it was loaded from; None if it was not.
     """
+
+    folder: Path | None = None
 
     def tally(self, examples: Iterable[Example]) -> list[dict[str, list[float]]]:
         """What each annotated document contributes to the scores, without any text.
@@ -224,6 +230,7 @@ class EncoderHead(DescribedHead, BatchLearner):
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Save the component: its settings and its weights."""
+        self._check_encoder()
         forget_checksums(Path(path).parent)
         super().to_disk(path, exclude=exclude)
 
@@ -236,6 +243,7 @@ class EncoderHead(DescribedHead, BatchLearner):
         """
         check_component(Path(path))
         super().from_disk(path, exclude=exclude)
+        self.folder = Path(path).parent
         return _check_weights(self)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> EncoderHead:
@@ -249,9 +257,23 @@ class EncoderHead(DescribedHead, BatchLearner):
         Raises:
             DamagedPipelineError: if a score is not a finite number.
         """
+        self._check_encoder()
         scores = self.model.predict(docs)
         check_scores(scores.dataXd if isinstance(scores, Ragged) else scores, self.name)
         return scores
+
+    def _check_encoder(self) -> None:
+        """Warn if a head from another pipeline has an encoder that it was not trained with."""
+        listeners = [node for node in self.model.walk() if isinstance(node, EncoderListener)]
+        likeness = min((one.compare_encoders() for one in listeners), default=1.0)
+        if likeness < _LIKE:
+            warnings.warn(
+                f"'{self.name}' comes from another pipeline, and the encoder here is not the one "
+                f"that it was trained with (the cosine of their vectors is {likeness:.2f}): its "
+                "predictions may be of no use. Add its own encoder before it, under another name: "
+                "nlp.add_pipe(..., name=..., source=...)",
+                stacklevel=3,
+            )
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Update the head's parameters, at the head's learning rate.

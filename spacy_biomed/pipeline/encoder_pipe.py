@@ -60,6 +60,7 @@ class EncoderPipe(BatchLearner, Tok2Vec):
     """
 
     reads_words: ClassVar[bool] = False
+    folder: Path | None = None  # of the pipeline that it was loaded from
 
     def __init__(
         self,
@@ -127,6 +128,13 @@ class EncoderPipe(BatchLearner, Tok2Vec):
             is_listener = is_stock or isinstance(node, EncoderListener)
             if is_listener and getattr(node, "upstream_name", "") in ("*", self.name):
                 self.add_listener(node, component.name)
+                # spaCy puts the component of another pipeline into this one as it is.
+                folder, vocab = (getattr(component, key, None) for key in ("folder", "vocab"))
+                if isinstance(node, EncoderListener) and (folder, vocab) == (
+                    self.folder,
+                    self.vocab,
+                ):
+                    node.own_encoder = self.model
                 self._heads[component.name] = model
 
     @property
@@ -205,6 +213,7 @@ class EncoderPipe(BatchLearner, Tok2Vec):
             DamagedPipelineError: if the files of the pipeline are not as they were written.
         """
         check_component(Path(path))
+        self.folder = Path(path).parent
 
         def load_encoder(encoder_path: Path) -> None:
             self.model.shims[0].load(encoder_path)

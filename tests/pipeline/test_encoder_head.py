@@ -1,5 +1,7 @@
 """The base class of heads on an encoder."""
 
+import shutil
+import warnings
 from itertools import count
 
 import numpy as np
@@ -7,9 +9,11 @@ import pytest
 import spacy
 from spacy.tokens import Span
 from spacy.training import Example
-from spacy.util import fix_random_seed
+from spacy.util import fix_random_seed, load_model_from_config
+from thinc.api import Config
 
 from spacy_biomed.errors import BiomedError
+from spacy_biomed.packaging.compression import write_compressed
 from spacy_biomed.pipeline.encoder_head import validate_source
 from spacy_biomed.training.optimizer import AdamW_v1
 
@@ -81,3 +85,79 @@ def test_batches_that_fail_go_to_the_error_handler_and_the_others_on(monkeypatch
     assert [doc.text for doc in left] == ["a", "b", "d"]
     [(name, failed, error)] = handled
     assert name == "biomed_ner" and failed == docs[2:4] and isinstance(error, ZeroDivisionError)
+
+
+# Heads that are put on an encoder of another pipeline
+
+
+@pytest.fixture(scope="module")
+def saved(tiny_bert, tiny_distilbert, tmp_path_factory):
+    """The folders of pipelines with a head: two of one width, and the first compressed."""
+    folder = tmp_path_factory.mktemp("saved")
+    for name, encoder in (("own", tiny_bert), ("other", tiny_distilbert)):
+        nlp = spacy.blank("en")
+        nlp.add_pipe("biomed_transformer", config={"model": {"name": str(encoder)}})
+        head = nlp.add_pipe("biomed_textcat")
+        head.add_label("A")
+        nlp.initialize()
+        nlp.to_disk(folder / name)
+    own = spacy.load(folder / "own")
+    write_compressed(own, folder / "compressed", "int8", True)
+    shutil.copytree(folder / "own", folder / "copy")
+    return folder
+
+
+def put_together(saved, encoder, way):
+    if way == "add_pipe":
+        nlp = spacy.blank("en")
+        nlp.add_pipe("biomed_transformer", source=spacy.load(saved / encoder))
+        nlp.add_pipe("biomed_textcat", source=spacy.load(saved / "own"))
+        return nlp
+    config = Config(spacy.blank("en").config)
+    config["nlp"]["pipeline"] = ["biomed_transformer", "biomed_textcat"]
+    config["components"] = {
+        "biomed_transformer": {"source": str(saved / encoder)},
+        "biomed_textcat": {"source": str(saved / "own")},
+    }
+    return load_model_from_config(config)
+
+
+@pytest.mark.parametrize("way", ["add_pipe", "config"])
+def test_a_head_on_an_encoder_that_it_was_not_trained_with_says_so_once(saved, way, tmp_path):
+    nlp = put_together(saved, "other", way)
+    with pytest.warns(UserWarning, match="'biomed_textcat' comes from another pipeline"):
+        nlp("Aspirin prevents stroke")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp("Aspirin prevents stroke")
+    with pytest.warns(UserWarning, match="'biomed_textcat' comes from another pipeline"):
+        put_together(saved, "other", way).to_disk(tmp_path / "saved")
+
+
+@pytest.mark.parametrize("way", ["add_pipe", "config"])
+@pytest.mark.parametrize("encoder", ["own", "copy", "compressed"])
+def test_a_head_on_the_same_encoder_says_nothing(saved, encoder, way, tmp_path):
+    nlp = put_together(saved, encoder, way)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp("Aspirin prevents stroke")
+        nlp.to_disk(tmp_path / "saved")
+
+
+def test_a_head_that_has_learned_on_its_new_encoder_says_nothing(saved):
+    nlp = put_together(saved, "other", "add_pipe")
+    reference = nlp.make_doc("Aspirin prevents stroke")
+    reference.cats = {"A": 1.0}
+    nlp.update([Example(nlp.make_doc(reference.text), reference)], sgd=AdamW_v1(1e-2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp("Aspirin prevents stroke")
+
+
+def test_a_head_behind_its_own_encoder_and_another_says_nothing(saved):
+    nlp, other = spacy.load(saved / "other"), spacy.load(saved / "own")
+    nlp.add_pipe("biomed_transformer", "second", source=other)
+    nlp.add_pipe("biomed_textcat", "theirs", source=other)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp("Aspirin prevents stroke")

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 from weakref import WeakKeyDictionary
 
@@ -68,12 +69,25 @@ _WORD = re.compile(rf"(?<![^\W_])[{_UPPER}]+(?![^\W_])")
 _CAPITAL, _SMALL = re.compile(f"[{_UPPER}]"), re.compile(f"[{_LOWER}]")
 _LONG = 4
 
-# A line is wrapped if it is this long, ends without a full stop, and the next goes on in small
-# letters. The line feed comes first: what is before it would be looked at in every place.
+# A line that a small letter continues is this long.
 _NARROWEST = 30
-_WRAPPED = re.compile(rf"\n(?<=[^\n]{{{_NARROWEST}}}\n)(?<![.:;!?]\n)(?=[{_LOWER}])")
-_PARAGRAPH = re.compile(r"(?<![^\n])[^\n]+(?:\n[^\n]+){2,}")
+_PARAGRAPH = re.compile(r"(?<![^\n])[^\n]+(?:\n[^\n]+)+")
 _UNFINISHED, _GOES_ON = re.compile(r"[^.:;!?|\s]\Z"), re.compile(r"[\w(]")
+# The words of both languages with which no line of a list ends, and with which none begins.
+_OPEN = re.compile(
+    r"(?:,|(?<!\w)(?:an?|the|of|or|and|with|without|to|for|from|in|on|at|by|as|into|that|which|who|is"
+    r"|are|was|were|has|have|had|his|her|their|its|no|not|de|del|la|el|los|las|un|una|unos|unas|y|o"
+    r"|con|sin|en|por|para|al|que|se|su|sus))\Z",
+    re.IGNORECASE,
+)
+_STOP_WITHIN = re.compile(r"[.;!?] (?<=[^\W\d_]{3}[.;!?] )\w")
+_LONGEST_OPEN = len(" without")
+_JOINING = re.compile(
+    r"\s*(?:of|or|and|with|to|that|which|who|than|by|de|del|y|o|con|que|por|para|al)(?!\w)"
+)
+_DOSE = r"\d+(?:[.,]\d+)? ?(?:mg|mcg|[µμu]g|g|ml|meq|iu|ui|units?|unidades)(?!\w)"
+_HAS_DOSE = re.compile(_DOSE, re.IGNORECASE)
+_DRUG_AND_DOSE = re.compile(rf"\s*[^\W\d_][\w-]*(?: [\w-]+){{0,2}} {_DOSE}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,32 +187,76 @@ def normalize_text(text: str) -> NormalizedText | None:
 def join_wrapped(text: str) -> str:
     """Put a space in place of each line end where a text was only wrapped.
 
-    A line of 30 characters or more goes on where the next begins with a small letter. Where this is
-    so in a paragraph, a line there goes on before capitals, digits and parentheses too if the next
-    word would have made it wider than any line. This must hold for two thirds of the lines, at
-    least two. No line goes on after a full stop or a colon.
+    A line goes on where the next begins with a small letter that tells it (`find_continued`). Where
+    this is so in a paragraph, a line there goes on before capitals, digits and parentheses too if
+    the next word would have made it wider than any line. This must hold for two thirds of the
+    lines, at least two. No line goes on after a full stop or a colon, or before an item of a list
+    of drugs.
     """
-    if "\n" not in text:
-        return text
-    return _WRAPPED.sub(" ", _PARAGRAPH.sub(_join_full_lines, text))
+    return _PARAGRAPH.sub(_join_lines, text) if "\n" in text else text
 
 
-def _join_full_lines(found: re.Match[str]) -> str:
+def find_continued(lines: Sequence[str]) -> list[bool]:
+    """Whether each line of a paragraph goes on in the next, as a small letter there tells.
+
+    The line has 30 characters or more and does not end with a full stop or a colon. Where the line
+    with which a sentence began has a small first letter too, as in a list that is typed without
+    capitals, that of the next tells nothing, unless a sentence ends within a line. Then the line
+    must end with a comma or a word such as "of", or the next begin with one. The last line does not
+    go on.
+    """
+    continued = [False]  # whether each line continues the one before
+    tells = is_prose = any(_STOP_WITHIN.search(line) for line in lines)
+    for line, following in pairwise(map(str.strip, lines)):
+        if not continued[-1]:
+            tells = is_prose or not line[:1].islower()
+        continued.append(
+            len(line) >= _NARROWEST
+            and following[:1].islower()
+            and not line.endswith((".", ":", "!", "?"))
+            and (tells or _is_open(line, following))
+            and not is_drug_list(line, following)
+        )
+    return [*continued[1:], False]
+
+
+def is_drug_list(line: str, following: str) -> bool:
+    """Whether a line has a dose, and the next begins with a drug and its dose."""
+    return (
+        _DRUG_AND_DOSE.match(following) is not None
+        and _HAS_DOSE.search(line) is not None
+        and not _is_open(line.rstrip(), following)
+    )
+
+
+def _is_open(line: str, following: str) -> bool:
+    is_open = _OPEN.search(line[-_LONGEST_OPEN:]) is not None
+    return is_open or _JOINING.match(following) is not None
+
+
+def _join_lines(found: re.Match[str]) -> str:
+    """A paragraph with spaces in place of the line ends where it was only wrapped."""
     paragraph = found[0]
-    if _WRAPPED.search(paragraph) is None:
-        return paragraph
     lines = paragraph.split("\n")
+    continued = find_continued(lines)
+    if not any(continued):
+        return paragraph
     width = max(len(line.rstrip()) for line in lines)
     full = [
         len(line.rstrip()) + 1 + len("".join(following.split(None, 1)[:1])) > width
-        for line, following in zip(lines, lines[1:], strict=False)
+        for line, following in pairwise(lines)
     ]
-    if sum(full) < max(2, 2 / 3 * len(full)):
-        return paragraph
+    is_wrapped = sum(full) >= max(2, 2 / 3 * len(full))
     parts = lines[:1]
-    for is_full, line, following in zip(full, lines, lines[1:], strict=False):
-        goes_on = is_full and _UNFINISHED.search(line) and _GOES_ON.match(following)
-        parts += " " if goes_on else "\n", following
+    for place, (line, following) in enumerate(pairwise(lines)):
+        goes_on = (
+            is_wrapped
+            and full[place]
+            and _GOES_ON.match(following)
+            and not is_drug_list(line, following)
+        )
+        is_joined = _UNFINISHED.search(line) and (goes_on or continued[place])
+        parts += " " if is_joined else "\n", following
     return "".join(parts)
 
 

@@ -67,6 +67,33 @@ def test_a_line_in_capitals_is_read_in_small_letters_within_a_note():
     assert read(note).splitlines()[0] == "antecedentes: diabetes mellitus tipo ii."
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "aspirin 81 mg by mouth every day\nmetoprolol 25 mg twice a day",
+        "Medications:\ncalcium carbonate 500 mg by mouth daily\ndigoxin 125 mcg by mouth daily",
+        "Tratamiento: enalapril 10 mg cada 24 horas\nmetformina 850 mg cada 12 horas",
+        "worsening chronic kidney disease\nhypertension and hyperlipidemia",
+        "left leg swelling for three days now\nright sided chest pain today\nfever and chills",
+    ],
+)
+def test_a_list_in_small_letters_is_no_wrapped_prose(text):
+    assert normalize_text(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "denies chest pain, fever and shortness of\nbreath",
+        "admitted with cough and shortness of breath,\nfever and chills",
+        "afebril. refiere dolor lumbar y disuria leve\ndesde ayer",
+        "He took aspirin 81 mg every morning and\nmetoprolol 25 mg at night",
+    ],
+)
+def test_prose_in_small_letters_is_read_as_one_line(text):
+    assert read(text) == text.replace("\n", " ")
+
+
 def test_a_cyrillic_word_stays():
     assert normalize_text("Пациент Мария") is None
 
@@ -112,6 +139,6 @@ def test_characters_that_cannot_be_seen_do_not_split_words():
 
 
 def test_a_long_line_takes_no_time_of_its_own():
-    line = "word " * 200_000
+    line = "One " + "word " * 200_000
     assert normalize_text(f"{line}end\nNew") is None
     assert normalize_text(f"{line}end\nnew").text == f"{line}end new"

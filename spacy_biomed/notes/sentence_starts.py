@@ -6,10 +6,9 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from ..normalization import find_continued, is_drug_list
 from .term_files import read_groups
 
-# Before a small letter, a line of this width goes on in the next.
-_WIDE_LINE = 30
 # Before a capital or a digit, only in a paragraph of this width, with so many full lines.
 _NARROWEST, _WIDEST = 45, 160
 _LEAST_FULL_LINES = 2
@@ -43,12 +42,13 @@ def find_sentence_starts(text: str, language: str) -> list[int]:
     A line continues in the next one, and does not end a sentence, if it is plainly wrapped prose:
 
     - Its last word is a preposition, an article, or an abbreviation that needs a next word.
-    - Or it has 30 characters or more and the next line begins with a small letter.
+    - Or the next line begins with a small letter that tells it (`find_continued`).
     - Or the next word would have made it wider than any line of its paragraph. The paragraph must
       be 45 to 160 characters wide, and this must hold for two thirds of its lines, at least two.
 
     The sentence still ends if the line ends with a full stop or a colon, or if one of the two lines
-    is in capitals or the row of a table. A list item and a field ("Name: value") also end it.
+    is in capitals or the row of a table. A list item, a field ("Name: value") and an item of a list
+    of drugs also end it.
 
     Args:
         language: one of `NOTE_LANGUAGES`, for its abbreviations.
@@ -111,9 +111,12 @@ def _find_wrapped(lines: list[str], words: _Abbreviations) -> list[bool]:
         len(line) + 1 + len(following.split(None, 1)[0]) > width
         for line, following in pairwise(lines)
     ]
-    is_wrapped = _NARROWEST <= width <= _WIDEST
+    continued = find_continued(lines)
+    is_list = not any(continued) and any(line.lstrip()[0].islower() for line in lines[1:])
+    is_wrapped = not is_list and _NARROWEST <= width <= _WIDEST
     if not is_wrapped or sum(full) < max(_LEAST_FULL_LINES, 2 / 3 * len(full)):
         full = [False] * len(full)
+    full = [one or other for one, other in zip(full, continued[:-1], strict=True)]
     pairs = zip(pairwise(lines), full, strict=True)
     return [*(_goes_on(*pair, words, is_full) for pair, is_full in pairs), False]
 
@@ -121,10 +124,10 @@ def _find_wrapped(lines: list[str], words: _Abbreviations) -> list[bool]:
 def _goes_on(line: str, following: str, words: _Abbreviations, is_full: bool) -> bool:
     """Whether a line goes on in the following one; see `find_sentence_starts`."""
     last = line.rsplit(None, 1)[-1].lower()
-    if last not in words.open and not (last.endswith(".") and last[:-1] in words.always):
-        is_wide = len(line) >= _WIDE_LINE and following.lstrip()[0].islower()
-        if not (is_full or is_wide) or _LINE_STOP.search(line):
-            return False
+    is_open = last in words.open or (last.endswith(".") and last[:-1] in words.always)
+    is_ended = not is_full or _LINE_STOP.search(line) or is_drug_list(line, following)
+    if is_ended and not is_open:
+        return False
     if _ITEM.match(following) or _FIELD.match(following):
         return False
     return not any(one.isupper() or _ROW.search(one) for one in (line, following))

@@ -73,6 +73,40 @@ def test_short_lines_are_no_wrapped_prose():
     assert split("\n".join(lines)) == lines
 
 
+@pytest.mark.parametrize(
+    ("language", "lines"),
+    [
+        ("en", ["no longer takes aspirin 81 mg by mouth", "metoprolol 25 mg twice a day"]),
+        ("en", ["Held warfarin 5 mg by mouth every day", "apixaban 5 mg twice a day"]),
+        ("en", ["no chest pain or shortness of breath", "hypertension", "type 2 diabetes"]),
+        ("es", ["sin dolor en el pecho ni palpitaciones", "diabetes mellitus con nefropatía"]),
+        (
+            "en",
+            [
+                "stopped warfarin 5 mg by mouth every evening at home",
+                "losartan potassium 50 mg by mouth every morning",
+                "calcium carbonate 500 mg tablet by mouth daily",
+            ],
+        ),
+    ],
+)
+def test_each_line_of_a_list_in_small_letters_is_a_sentence(language, lines):
+    assert split("\n".join(lines), language) == lines
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "denies any chest pain, fever, palpitations, cough and\nshortness of breath",
+        "denies any chest pain, fever, palpitations or worsening\nshortness of breath at night, "
+        "cough, and swelling of the\nlegs",
+        "denies any chest pain, fever, palpitations, cough\nor shortness of breath",
+    ],
+)
+def test_wrapped_prose_in_small_letters_is_one_sentence(text):
+    assert split(text) == [text]
+
+
 @pytest.mark.parametrize(("language", "least"), [("en", 0.98), ("es", 0.98)])
 def test_no_line_of_the_starter_notes_is_joined_with_the_next(language, least):
     right = wrong = 0

@@ -14,7 +14,7 @@ from typing import Any
 from ..annotations.assertions import ASSERTIONS
 from ..annotations.sections import SECTION
 from ..errors import BiomedError, escape, list_choices, quote
-from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard, Row
+from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard, Row, list_entities
 from .json_fields import parse_json
 from .registry import Format
 
@@ -91,7 +91,7 @@ FHIR = Format(write=write_fhir, is_clinical=True)
 def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> Iterator[Resource]:
     patient = {"identifier": {"value": document.item.patient or document.item.id}}
     digest = blake2b(document.doc.text.encode("utf8"), digest_size=16).hexdigest()
-    for span in document.found["entities"]:
+    for span in list_entities(document.found):
         meaning = shard.meanings.get(span["label"], {})
         type = meaning.get("resource") or ""
         is_denied = span.get("is_negated") or span.get("is_uncertain")
@@ -145,7 +145,8 @@ def _fill(made: str, span: Row, code: Resource, patient: Resource) -> Resource:
         status = negated if span["is_negated"] else uncertain if span["is_uncertain"] else present
     is_past = span.get("is_historical")
     if made == "MedicationStatement":
-        status = "completed" if status == "active" and is_past else status
+        if status == "active" and is_past is not False:
+            status = "completed" if is_past else "unknown"
         return {"status": status, "medicationCodeableConcept": code, "subject": patient}
     if made == "Observation":
         value = {"valueBoolean": not span["is_negated"]} if status == "final" else {}

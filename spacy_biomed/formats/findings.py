@@ -191,6 +191,14 @@ def show_value(value: object, is_ascii: bool = False) -> str | None:
     return str(value) if text.startswith('"') else text
 
 
+def list_entities(found: Row) -> list[Row]:
+    """The entities of `describe`, once where `doc.ents` and groups of spans have the same."""
+    once: dict[tuple[int, int, str], Row] = {}
+    for span in found["entities"]:
+        once.setdefault((span["start"], span["end"], span["label"]), span)
+    return list(once.values())
+
+
 class FoundMention(NamedTuple):
     """A mention, at code points of the text.
 

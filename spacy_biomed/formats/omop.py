@@ -11,7 +11,7 @@ from ..annotations.sections import SECTION
 from ..files.compression import require_pyarrow
 from ..files.parquet import pack_table
 from ..files.sources import Item
-from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard, Row
+from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard, Row, list_entities
 from .registry import Format
 
 NOTE = {
@@ -76,7 +76,7 @@ def write_omop(shard: AnnotatedShard) -> dict[str, bytes]:
     for document in shard.documents:
         note = _create_note(document)
         rows["note"].append(note)
-        for number, span in enumerate(document.found["entities"]):
+        for number, span in enumerate(list_entities(document.found)):
             rows["note_nlp"].append(_create_term(number, span, note, shard))
     return {
         f"{table}/{shard.name}.parquet": pack_table(
@@ -206,22 +206,23 @@ def _create_term(number: int, span: Row, note: Row, shard: AnnotatedShard) -> Ro
 
 def _describe_assertions(span: Row) -> Row:
     """Whether the patient has it, when, and everything else that is said of a mention."""
-    modifiers: Row = {"label": span["label"]}
-    exists = temporal = None
-    if span.get("is_negated") is not None:
-        is_absent = span["is_negated"] or span["is_family"] or span["is_hypothetical"]
-        exists = "N" if is_absent else "Y"
-        if not span["is_hypothetical"]:  # the tables have no word for the future
-            temporal = "past" if span["is_historical"] else "present"
-        modifiers |= {
-            "negation": span["is_negated"],
-            "subject": "family" if span["is_family"] else "patient",
-            "conditional": span["is_hypothetical"],
-            "uncertain": span["is_uncertain"],
-        }
+    is_family, is_past = span.get("is_family"), span.get("is_historical")
+    is_absent = span.get("is_negated") or is_family or span.get("is_hypothetical")
+    exists = "N" if is_absent else None if span.get("is_negated") is None else "Y"
+    temporal = None
+    if is_past is not None and not span.get("is_hypothetical"):  # there is no word for the future
+        temporal = "past" if is_past else "present"
+    modifiers = {
+        "label": span["label"],
+        "negation": span.get("is_negated"),
+        "subject": None if is_family is None else "family" if is_family else "patient",
+        "conditional": span.get("is_hypothetical"),
+        "uncertain": span.get("is_uncertain"),
+    }
     names = (SECTION, CONFIDENCE, "code", "code_name", "code_confidence")
-    modifiers |= {name: span[name] for name in names if span.get(name) is not None}
-    shown = ", ".join(f"{name}={_show(value)}" for name, value in modifiers.items())
+    modifiers |= {name: span.get(name) for name in names}
+    said = {name: value for name, value in modifiers.items() if value is not None}
+    shown = ", ".join(f"{name}={_show(value)}" for name, value in said.items())
     return {
         "term_exists": exists,
         "term_temporal": temporal,

@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from datetime import date
+from io import BytesIO
 
 import pytest
 import spacy
@@ -11,6 +12,7 @@ from pyarrow import parquet
 from spacy.tokens import Span
 
 from spacy_biomed import BiomedError
+from spacy_biomed.annotations.assertions import install_assertions
 from spacy_biomed.bulk import BulkSettings, annotate_collection, annotating
 from spacy_biomed.files import Columns, Item
 from spacy_biomed.formats import fhir, findings, omop
@@ -184,6 +186,40 @@ def test_a_wrong_file_of_labels_is_refused(run, tmp_path, content, message):
     with pytest.raises(BiomedError, match=message):
         run("out.fhir.ndjson", meanings=tmp_path / "map.json")
     assert not (tmp_path / "out.fhir.ndjson").exists()
+
+
+def write_clinical(doc, write, **layers):
+    """What a format writes of a document without a context, by the type or the table."""
+    shown = findings.Layers(cats=False, relations=False, answers=False, **layers)
+    documents = [findings.AnnotatedDocument(0, Item("1"), doc, findings.describe(doc, shown))]
+    meanings = fhir.read_meanings(None)
+    return write(findings.AnnotatedShard(documents, shown, Counter(), meanings=meanings))
+
+
+def test_what_no_component_looked_for_is_not_said():
+    install_assertions()
+    doc = spacy.blank("en")("Gout. Metformin.")
+    doc.set_ents([Span(doc, 0, 1, "DISEASE"), Span(doc, 2, 3, "DRUG")])
+    for ent in doc.ents:
+        ent._.is_negated = False
+    written = write_clinical(doc, fhir.write_fhir, assertions=True)
+    resources = {type.split("/")[0]: json.loads(content) for type, content in written.items()}
+    assert find_status(resources["Condition"], "clinicalStatus") is None
+    assert resources["MedicationStatement"]["status"] == "unknown"
+    tables = write_clinical(doc, omop.write_omop, assertions=True)
+    (term, _) = parquet.read_table(BytesIO(tables["note_nlp/.parquet"])).to_pylist()
+    assert (term["term_exists"], term["term_temporal"]) == ("Y", None)
+    assert term["term_modifiers"] == "label=DISEASE, negation=false"
+
+
+def test_a_mention_of_the_entities_and_a_group_is_one():
+    doc = spacy.blank("en")("Gout.")
+    doc.set_ents([Span(doc, 0, 1, "DISEASE")])
+    doc.spans["ruler"] = list(doc.ents)
+    (content,) = write_clinical(doc, fhir.write_fhir).values()
+    assert len(content.splitlines()) == 1
+    tables = write_clinical(doc, omop.write_omop)
+    assert parquet.read_table(BytesIO(tables["note_nlp/.parquet"])).num_rows == 1
 
 
 def test_strings_of_fhir_have_spaces_for_control_characters():

@@ -94,7 +94,7 @@ class Terminology:
                 name: np.asarray(np.load(self.path / f"{name}.npy", mmap_mode="r"))
                 for name in self.meta["arrays"]
             }
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
             raise BiomedError(
                 f"{self.path}: not a terminology ({error}); write one with `python -m spacy biomed "
                 "terminology build`, or give the path of one that was moved"

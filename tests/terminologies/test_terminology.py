@@ -1,4 +1,5 @@
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -85,6 +86,14 @@ def test_the_arrays_are_mapped_and_a_copy_for_another_process_is_a_path(terminol
     data = pickle.dumps(terminology)
     assert len(data) < 1000
     assert find(pickle.loads(data), "E. coli") == [("562", "abbreviated")]
+
+
+@pytest.mark.parametrize(("name", "content"), [("ids.npy", ""), ("terminology.json", "[]")])
+def test_a_damaged_terminology_is_one_line(tmp_path, terminology, name, content):
+    folder = shutil.copytree(terminology.path, tmp_path / "index")
+    (folder / name).write_text(content)
+    with pytest.raises(BiomedError, match="not a terminology"):
+        Terminology(folder)
 
 
 def test_a_folder_that_is_no_terminology_is_one_line(tmp_path, terminology):

@@ -227,7 +227,8 @@ class BiomedLinker(Described, Pipe):
 
     def _read_present_ids(self, span: Span) -> frozenset[str] | None:
         """`read_ids`, with what merged concepts of the label's terminology became."""
-        ids, name = read_ids(span), self._choose(span.label_)
+        ids = read_ids(span)
+        name = self._choose(span.label_) if ids else ""
         if not ids or not name:
             return ids
         return frozenset(map(self._get_finder(name).terminology.find_present_id, ids))

@@ -256,6 +256,23 @@ def test_the_encoder_reads_the_sentence_with_the_arguments_marked(make_pipeline,
     np.testing.assert_allclose(probabilities[2], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("gap", [2, 8])
+def test_an_encoder_of_short_windows_reads_both_arguments(make_pipeline, gap):
+    nlp, head, _ = ready(make_pipeline)
+    words = [*30 * ["in"], "Aspirin", *gap * ["the"], "cancer", *30 * ["in"]]
+    doc = nlp.get_pipe(ENCODER)(annotate(Doc(nlp.vocab, words=words), None))
+    encoder = nlp.get_pipe(ENCODER).model
+    encoder.attrs["window"] = 40
+    [whole] = head.predict([doc]).compared
+    (short,) = head._cut_windows([whole], {0: doc.text}, encoder)
+    assert len(encoder.shims[0].tokenizer([short]).ids) <= 38
+    assert short.count("in") > 2
+    assert short.startswith("in ") and short.endswith(" in")
+    assert f"<< Aspirin >> {gap * 'the '}[[ cancer ]]" in short
+    encoder.attrs["window"] = 512
+    assert head._cut_windows([whole], {0: doc.text}, encoder) == [whole.text(doc.text, "marks")]
+
+
 def set_scores(head, scores):
     """Let every candidate have these scores."""
     output = head.model.get_ref("classifier").layers[-1]

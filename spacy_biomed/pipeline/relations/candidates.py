@@ -1,5 +1,6 @@
 """Pairs of mentions that may be related, the texts that show them, and what is true of them."""
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, cast
 
@@ -14,6 +15,8 @@ from ...annotations.relation_layer import SpanRelation
 from ...encoders.batching.ragged import ranges
 from ...encoders.batching.windows import batch_by_length
 from ...errors import BiomedError, quote
+
+_WORD = re.compile(r"\S+")
 
 
 class Candidate(NamedTuple):
@@ -37,6 +40,16 @@ class Candidate(NamedTuple):
         window = cast("tuple[int, int]", self.window)
         text = mark_arguments(doc_text, self.head, self.tail, style, window)
         return text.replace(PAIR_SEPARATOR, " ")  # the window of a pair is one text
+
+    def narrow(self, doc_text: str, words: int) -> "Candidate":
+        """The candidate with at most so many words between its arguments and each window's end."""
+        start, end = cast("tuple[int, int]", self.window)
+        first, last = min(self.head.start, self.tail.start), max(self.head.end, self.tail.end)
+        before = [word.start() for word in _WORD.finditer(doc_text, start, first)]
+        after = [word.end() for word in _WORD.finditer(doc_text, last, end)]
+        begin = [start, *before, first][max(len(before) + 1 - words, 0)]
+        stop = [last, *after, end][min(words, len(after) + 1)]
+        return self._replace(window=(begin, stop))
 
 
 def get_argument(span: Span) -> Argument:

@@ -69,7 +69,8 @@ class BiomedRelations(RelationHead):
             Otherwise they are one candidate, whose head is the first in the text, and their
             relation has no direction.
         max_distance: largest number of tokens between two entities of a sentence, or of a document
-            without sentences, and of tokens that are read on each side of them.
+            without sentences, and of tokens that are read on each side of them; fewer are read if
+            the encoder's window has no room for them.
         arguments: "marks" or "tags". Tags hide the words, and in a directed relation between two
             entities of the same type they cannot distinguish head and tail.
         spans_key: the span group with the entities; None for `doc.ents`.
@@ -208,11 +209,11 @@ class BiomedRelations(RelationHead):
         encoder: Model[list[Doc], EncodedBatch] | None = self.model.get_ref("tok2vec").encoder
         if encoder is None:
             raise BiomedError(NO_ENCODER)
-        style, vocab = self.cfg["arguments"], Vocab()  # the pipeline's own would keep every text
+        vocab = Vocab()  # the pipeline's own would keep every text
         texts = {place: docs[place].text for place in {one.doc for one in candidates}}
         windows = [
-            Doc(vocab, words=[one.text(texts[one.doc], style)], spaces=[False])
-            for one in candidates
+            Doc(vocab, words=[text], spaces=[False])
+            for text in self._cut_windows(candidates, texts, encoder)
         ]
         encoded, backprop_encoder = encoder(windows, is_train=is_train)
         vectors, backprop_pooling = POOLINGS["cls"](encoder.ops, encoded)
@@ -223,6 +224,28 @@ class BiomedRelations(RelationHead):
                 backprop_encoder(factor * backprop_pooling([d_vectors]))
 
         return self.model.ops.xp.concatenate(vectors), backprop
+
+    def _cut_windows(
+        self, candidates: list[Candidate], texts: dict[int, str], encoder: Model
+    ) -> list[str]:
+        """The texts of windows, with fewer words around the arguments where they are too long.
+
+        The vector of the first position knows no more than what the encoder reads at once.
+        """
+        shim, style, words = encoder.shims[0], self.cfg["arguments"], self.cfg["max_distance"]
+        tokenizer = shim.tokenizer
+        room = min(encoder.attrs["window"], shim.longest)
+        room -= len(tokenizer.prefix) + len(tokenizer.suffix)
+        found = [one.text(texts[one.doc], style) for one in candidates]
+        long = np.flatnonzero(tokenizer(found).lengths > room).tolist()
+        while long and words:
+            words //= 2
+            for i in long:
+                one = candidates[i]
+                found[i] = one.narrow(texts[one.doc], words).text(texts[one.doc], style)
+            lengths = tokenizer([found[i] for i in long]).lengths.tolist()
+            long = [i for i, length in zip(long, lengths, strict=True) if length > room]
+        return found
 
     def _learn_windows(
         self, candidates: list[Candidate], docs: list[Doc], targets: Floats2d

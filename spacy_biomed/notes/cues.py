@@ -14,7 +14,9 @@ from ..errors import BiomedError, quote
 from ..normalization import strip_accents
 from .term_files import expand
 
-CATEGORIES = ("negated", "uncertain", "historical", "hypothetical", "family")
+# The category of what may happen or is to be prevented; it is "hypothetical" of all but treatments.
+RISK = "risk"
+CATEGORIES = ("negated", "uncertain", "historical", "hypothetical", "family", RISK)
 # A mention has only one of these, the one with the nearest cue.
 _RIVALS = ("negated", "uncertain")
 

@@ -18,7 +18,7 @@ from ..annotations.sections import SECTIONS, get_section, install_section
 from ..annotations.seen_mentions import mentions_of
 from ..errors import BiomedError
 from ..normalization import get_text
-from ..notes.cues import CueMatcher, parse_group
+from ..notes.cues import RISK, CueMatcher, parse_group
 from ..notes.headings import Heading, find_headings, key_of, read_headings
 from ..notes.sentence_starts import find_sentence_starts
 from ..notes.term_files import NOTE_LANGUAGES, read_groups
@@ -29,6 +29,10 @@ from .factories import register_factory
 CONDITIONS = (
     *("DISEASE", "DISORDER", "DIAGNOSTICO", "MORFOLOGIA_NEOPLASIA", "CONDITION", "PROBLEM"),
     *("DISO", "ENFERMEDAD", "SINTOMA", "SYMPTOM", "SIGN", "FINDING"),
+)
+# Labels of what may prevent a condition and is none.
+TREATMENTS = frozenset(
+    ("CHEMICAL", "DRUG", "FARMACO", "MEDICATION", "TREATMENT", "PROCEDURE", "PROCEDIMIENTO")
 )
 # By category, the share of mentions of which it is true: of those without a cue, of those with one
 # (measured, see docs/notes.md).
@@ -267,6 +271,9 @@ class BiomedContext(Described, Pipe):
             words[is_word, 0].tolist(), sentences[is_word].tolist(), mentions
         )
         for span, categories in zip(spans, found, strict=True):
+            if RISK in categories and span.label_ not in TREATMENTS:
+                categories.add("hypothetical")
+            categories.discard(RISK)
             category = SECTION_CATEGORIES.get(get_section(span) or "")
             is_past = "family" not in categories and span.label_ in self._conditions
             if category == "family" or (category and is_past):

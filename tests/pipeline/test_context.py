@@ -48,6 +48,22 @@ def test_sections_say_what_is_family_and_past():
     ]
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "label", "expected"),
+    [
+        ("en", "enoxaparin prophylaxis", "CHEMICAL", []),
+        ("en", "To prevent stroke, he takes enoxaparin", "DRUG", []),
+        ("en", "Screening for enoxaparin", "PROCEDURE", []),
+        ("en", "If bleeding recurs, hold the enoxaparin", "DRUG", ["is_hypothetical"]),
+        ("es", "Para prevenir un ictus toma enoxaparin", "FARMACO", []),
+        ("es", "Para prevenir un enoxaparin", "OTRO", ["is_hypothetical"]),
+    ],
+)
+def test_what_prevents_is_not_hypothetical(language, text, label, expected):
+    doc = create(language, label=label, words=["enoxaparin"])(text)
+    assert [name for name in said(doc.ents[0]) if name == "is_hypothetical"] == expected
+
+
 def test_entities_of_other_labels_are_left_open():
     doc = create(labels=["FARMACO"])(NOTE)
     assert [ent._.is_negated for ent in doc.ents] == [None, None, False, None]
@@ -265,6 +281,8 @@ Madre con [cáncer de mama f]; la paciente presenta [fiebre].
 Padre fallecido por [infarto f] y madre [hipertensa f].
 Acudir a urgencias si aparece [fiebre y] o [sangrado y].
 Se pauta heparina como profilaxis de [trombosis y].
+Profilaxis de [TVP y] con [enoxaparina]. Profilaxis con [heparina].
+Riesgo de [sangrado y] con [apixabán].
 En caso de [dolor y], tomar paracetamol.
 Se explican los riesgos de [infección y].
 Los hallazgos podrían corresponder a [neumonía u] o [edema u].
@@ -438,6 +456,7 @@ Concern for [sepsis u] given [fever]. Less likely [tumor u]
 No [ulcers n] in the past month. Social Hx: no [tobacco n]
 Her husband died of [sepsis f] and she has had [insomnia].
 [Lasix n] held for [AKI]. [TIA h] in the 1990s. She is not currently taking [insulin n]
+Prophylaxis of [DVT y] with [enoxaparin]. There is a risk of [bleeding y] with [apixaban].
 Start heparin for [DVT y] ppx. Cannot completely exclude [abscess u]
 Three months ago he was hospitalized for [pancreatitis h]. Father had a [stroke f] in 2010""",
 }

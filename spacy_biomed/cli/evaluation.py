@@ -226,9 +226,11 @@ def _measure_corpora(
 ) -> None:
     from ..evaluation.cross_corpus import find_corpora, measure_corpora, parse_label_maps
     from ..pipeline.pipeline_loading import load_pipeline
+    from ..training.config import read_description
 
     corpora, maps = find_corpora(folder), parse_label_maps(pairs)
     nlp = load_pipeline(pipeline, code)
+    languages = {corpus.name: str(read_description(corpus)["language"]) for corpus in corpora}
     sources: list[Path | str] = [folder, pipeline, *trained_on]
     with _measuring("Scoring", len(corpora), output, sources) as (content, progress):
         measured = measure_corpora(nlp, corpora, maps, trained_on, progress)
@@ -247,6 +249,13 @@ def _measure_corpora(
     Console().print(table)
     if left_out:
         typer.echo(f"Left out, without entities of the pipeline's labels: {', '.join(left_out)}")
+    foreign = [
+        f"{name} ({language})"
+        for name, language in languages.items()
+        if name in scored and nlp.lang not in (language, "xx")  # of all languages
+    ]
+    if foreign:
+        typer.echo(f"⚠ Of another language than the pipeline's ({nlp.lang}): {', '.join(foreign)}")
 
 
 @contextmanager

@@ -197,9 +197,14 @@ class ErrorAnalysis:
         self.compared: Counter[str] = Counter()
         self._language = language if language in NOTE_LANGUAGES else NOTE_LANGUAGES[0]
         self._most = most_passages
+        self._documents = 0  # in the file so far
 
     def add(self, reference: Doc, predicted: Sequence[Doc], spans_key: str | None = None) -> None:
-        """Count a document and the same text from each pipeline; nothing if it lacks the layer."""
+        """Count a document and the same text from each pipeline; nothing if it lacks the layer.
+
+        A document without an id has its number among all.
+        """
+        self._documents += 1
         by_system, gold = [], set[Mention]()
         for doc, system in zip(predicted, self.systems, strict=True):
             compared = compare_mentions(Example(doc, reference), spans_key)
@@ -210,7 +215,7 @@ class ErrorAnalysis:
             gold = {*own, *map(tuple, lost)}
             by_system.append(pair_mentions(gold, found))
         id = reference.user_data.get(DOCUMENT_ID)
-        document = str(len(self.systems[0].tallies) + 1 if id in (None, "") else id)
+        document = str(self._documents if id in (None, "") else id)
         layers = [("gold", gold)]
         marked: list[tuple[int, str, str]] = []
         for system, cases in zip(self.systems, by_system, strict=True):

@@ -87,6 +87,16 @@ def test_a_pipeline_is_scored_on_all_corpora_of_a_folder(tiny_corpus, tmp_path, 
     assert content["left_out"] == []
 
 
+@pytest.mark.parametrize("language", ["en", "es", "xx"])
+def test_corpora_of_another_language_are_named(tiny_corpus, tmp_path, language):
+    nlp = spacy.blank(language)
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "C", "pattern": "Aspirin"}])
+    nlp.to_disk(tmp_path / "pipeline")
+    printed = run("benchmark", tmp_path / "pipeline", "--corpora", tiny_corpus.parent)
+    line = "Of another language than the pipeline's (es): tiny (en)"
+    assert (line in printed) == (language == "es")
+
+
 def test_scores_without_precision_and_recall_are_printed_too(tmp_path):
     nlp = spacy.blank("en")
     for factory in ("biomed_qa", "biomed_similarity", "biomed_textcat"):

@@ -111,6 +111,14 @@ def test_documents_of_the_same_name_are_added_up():
     assert analysis.systems[0].documents == {"12345": [4, 0, 2]}
 
 
+def test_a_document_without_an_id_has_its_number_in_the_file():
+    analysis = ErrorAnalysis(["one"], "en")
+    for reference in (spacy.blank("en")("Not annotated."), create_doc(GOLD)):
+        analysis.add(reference, [create_doc([])])
+    assert list(analysis.systems[0].documents) == ["2"]
+    assert {passage.document for passage in analysis.passages} == {"2"}
+
+
 def test_of_two_pipelines_it_counts_what_only_one_finds():
     analysis = ErrorAnalysis(["one", "two"], "en")
     analysis.add(create_doc(GOLD), [create_doc(GOLD), create_doc(GOLD[:2])])

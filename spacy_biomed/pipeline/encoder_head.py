@@ -384,6 +384,19 @@ class CatsHead(EncoderHead):
         target.cats = {label: cats[label] for label in cats if not labels or label in labels}
         return bool(target.cats) or is_taught
 
+    def refuse_shared_labels(self, nlp: Language | None) -> None:
+        """Raise BiomedError if another head writes the same labels, in place of this one's."""
+        components: list[tuple[str, Any]] = [] if nlp is None else nlp.pipeline
+        for name, other in components:
+            if other is not self and isinstance(other, CatsHead):
+                shared = [label for label in self.labels if label in other.labels]
+                if shared:
+                    raise BiomedError(
+                        f"'{self.name}' and '{name}' both have the label {quote(shared[0])}, and "
+                        "in doc.cats one would replace the other: give each its own labels "
+                        f"(initialize.components.{self.name}.labels)"
+                    )
+
 
 def add_labels(head: EncoderHead, examples: Iterable[Example]) -> list[str]:
     """Add the labels of examples that a trained head does not know yet.

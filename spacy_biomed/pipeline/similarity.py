@@ -165,9 +165,11 @@ class BiomedSimilarity(CatsHead):
         """Size the model, and set mean and standard deviation if the numbers are standardized.
 
         Raises:
-            BiomedError: if no example has the number, or if a number is not finite.
+            BiomedError: if no example has the number, if a number is not finite, or if another head
+                has the same label.
         """
         validate_source(get_examples, "BiomedSimilarity.initialize")
+        self.refuse_shared_labels(nlp)
         numbers = np.array([self._target(example) for example in get_examples()])
         numbers = numbers[~np.isnan(numbers)]
         if len(numbers) == 0:

@@ -322,6 +322,15 @@ def test_documents_without_text_teach_nothing(make_pipeline):
 # Several components
 
 
+@pytest.mark.parametrize("other", ["biomed_textcat-b", "biomed_similarity"])
+def test_two_components_with_the_same_label_are_refused(make_pipeline, other):
+    config = {"label": "B"} if other == "biomed_similarity" else {}
+    nlp = make_pipeline({TEXTCAT: {}, other: config})
+    examples = [make_example(nlp, "a", {"A": 1.0, "B": 0.0})]
+    with pytest.raises(BiomedError, match=f"'{TEXTCAT}'.* both have the label '[AB]'"):
+        nlp.initialize(lambda: examples)
+
+
 def side_by_side(make_pipeline):
     nlp = make_pipeline({"biomed_textcat-kind": {"exclusive": True}, TEXTCAT: {}, NER: {}})
     nlp.config["initialize"]["components"] = {

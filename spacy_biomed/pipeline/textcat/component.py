@@ -216,11 +216,13 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
             positive_label: one of two exclusive labels, whose F1 becomes `cats_score`.
 
         Raises:
-            BiomedError: if there are no labels, if they do not fit the settings, if a value of an
-                example is invalid, or if the examples do not annotate all labels.
+            BiomedError: if there are no labels, if they do not fit the settings or are another
+                head's, if a value of an example is invalid, or if the examples do not annotate all
+                labels.
         """
         self.cfg["positive_label"] = positive_label
         super().initialize(get_examples, nlp=nlp, labels=labels)
+        self.refuse_shared_labels(nlp)
 
     def prepare(self, get_examples: Callable[[], Iterable[Example]], found: list[str]) -> None:
         labels, setting = self.labels, f"initialize.components.{self.name}"

@@ -142,15 +142,14 @@ def convert_corpus(
     bins = _place(parts, reports, language, spans_key, identifier, progress)
     compare_parts(parts, reports)
     is_published = entry is not None and bool(entry.conversion or not (labels or label_map))
+    others = entry.labels if entry and is_published and not _has_mentions(entry) else ()
     found = ({*report.mentions, *report.classes, *report.means} for report in reports.values())
     report = ConversionReport(
         name=name,
         language=language,
         format=format,
         output=output,
-        labels=sorted(
-            annotated_labels.union(entry.labels if entry and is_published else (), *found)
-        ),
+        labels=sorted(annotated_labels.union(others, *found)),
         annotated_labels=sorted(annotated_labels),
         parts=reports,
         seeded_parts=seeded,
@@ -218,18 +217,23 @@ def _choose_labels(
 ) -> tuple[dict[str, list[Document]], frozenset[str]]:
     """Rename labels of mentions, keep those that are wanted, and note them in each document."""
     annotated: frozenset[str] = frozenset()
-    if entry is not None and entry.task in ("ner", "deidentification"):
+    if entry is not None and _has_mentions(entry):
         annotated = label_map.rename_all(entry.labels) if label_map else frozenset(entry.labels)
     if label_map is not None:
         parts = map_labels(parts, label_map)
     if labels:
-        parts = keep_labels(parts, labels)
+        parts = keep_labels(parts, labels, annotated)
     annotated = annotated.union(find_mention_labels(parts))
     if labels:
         annotated = annotated.intersection(labels)
     for document in chain.from_iterable(parts.values()):
         document.annotated_labels = annotated
     return parts, annotated
+
+
+def _has_mentions(entry: CorpusEntry) -> bool:
+    """Whether the labels of a corpus are those of mentions."""
+    return entry.task in ("ner", "deidentification")
 
 
 def _is_annotated(document: Document) -> bool:

@@ -108,18 +108,21 @@ def map_labels(
 
 
 def keep_labels(
-    parts: Mapping[str, Sequence[Document]], labels: Collection[str]
+    parts: Mapping[str, Sequence[Document]],
+    labels: Collection[str],
+    annotated: Collection[str] = (),
 ) -> dict[str, list[Document]]:
     """Leave out mentions of other labels, and relations with such a mention as an argument.
 
     Args:
         parts: the documents of each part.
+        annotated: labels that the corpus annotates even if no mention has them.
 
     Raises:
-        BiomedError: if one of the labels does not occur in any part.
+        BiomedError: if one of the labels is not annotated and does not occur in any part.
     """
     found = find_mention_labels(parts)
-    check_labels(labels, found, "--labels")
+    check_labels(labels, found.union(annotated), "--labels")
     kept = map_labels(parts, LabelMap(dict.fromkeys(found.difference(labels), "")))
     for document in chain.from_iterable(kept.values()):
         document.uncertain = tuple(one for one in document.uncertain if one.label in labels)

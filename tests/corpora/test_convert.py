@@ -5,9 +5,11 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
+from spacy_biomed.annotations.annotation_scope import get_scope
 from spacy_biomed.corpora import convert
 from spacy_biomed.corpora import corpus_catalogue as catalogue
 from spacy_biomed.corpora.convert import convert_corpus
+from spacy_biomed.corpora.label_map import LabelMap
 from spacy_biomed.corpora.splits import find_parts, split_documents
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.formats.documents import Document, Mention, create_pair
@@ -333,6 +335,21 @@ def test_only_mentions_of_some_labels_are_kept(tmp_path):
     assert found == [["Lung cancer"], []]
     description = json.loads((tmp_path / "out" / "corpus.json").read_text(encoding="utf-8"))
     assert description["labels"] == ["D"]
+
+
+def test_labels_that_a_corpus_annotates_need_not_occur(tmp_path):
+    row = {"text": "A 64-year-old man", "spans": [{"start": 2, "end": 13, "label": "AGE"}]}
+    for part in ("train", "dev", "test"):
+        (tmp_path / f"{part}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf8")
+    labels = ("AGE", "CONTACT")
+    settings = {"label_map": LabelMap({}), "labels": labels}
+    convert_corpus("starter_clinical", tmp_path, tmp_path / "out", **settings)
+    [doc] = load(tmp_path / "out" / "train.spacy")
+    assert [ent.label_ for ent in doc.ents] == ["AGE"]
+    assert get_scope(doc).labels == {"AGE", "CONTACT"}
+    with pytest.raises(BiomedError, match="no mention of the corpus is a 'FAX'"):
+        settings["labels"] = ("FAX",)
+        convert_corpus("starter_clinical", tmp_path, tmp_path / "out", **settings)
 
 
 def test_a_document_without_the_labels_stays_annotated(tmp_path):

@@ -142,7 +142,10 @@ def test_a_download_has_a_pinned_repository(entry) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["starter_clinical", "starter_clinical_es", "starter_en", "starter_es", "starter_hallmarks"],
+    [
+        *("starter_clinical", "starter_clinical_es", "starter_deid"),
+        *("starter_en", "starter_es", "starter_hallmarks"),
+    ],
 )
 def test_the_starters_ship_as_json_lines(name: str) -> None:
     entry = find_corpus(name)

@@ -39,6 +39,8 @@ class SourceCorpus(Section):
     train: list[Path] = []
     dev: list[Path] = []
     test: list[Path] = []
+    replace_mentions: Path | None = None
+    copies: PositiveInt | None = None
     on_error: Literal["stop", "skip"] = "stop"
     seed: NonNegativeInt = 0
 

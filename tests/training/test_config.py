@@ -239,7 +239,7 @@ def test_the_templates_are_among_the_files_of_the_package():
     patterns = setup["options.package_data"]["spacy_biomed"].split()
     shipped = {path for pattern in patterns for path in PACKAGE.glob(pattern)}
     templates = {path for path in TEMPLATES.rglob("*") if path.is_file()}
-    assert len(templates) == 11 + 23 and templates <= shipped
+    assert len(templates) == 12 + 23 and templates <= shipped
 
 
 def test_a_linear_head_sees_nothing_but_the_encoder(converted):

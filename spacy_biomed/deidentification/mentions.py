@@ -106,7 +106,7 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
     if kind == "date" and re.fullmatch(r"\d{4}", value):
         is_value = is_other_number(text, mention.start) and not _form("disease").search(before)
         return is_value or _form("unit_after").match(text, mention.end) is not None
-    if kind == "id" and _is_dosage(before, value):
+    if kind == "id" and (_is_dosage(before, value) or _form("public_code").fullmatch(value)):
         return True
     if kind == "phone" and len(value) < 3 and value.isalpha():
         return True

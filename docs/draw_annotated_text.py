@@ -65,6 +65,10 @@ CLINICAL = (
     "Paciente: Juana Robles Ortega, 64 años. Ingresó el 12/03/2019 con adenocarcinoma de colon; "
     "tratada con capecitabina."
 )
+PERSONAL = (
+    "Mary Okafor, 64, came to Riverside Hospital on March 12, 2019 with fever; her son Daniel is "
+    "at 515-555-0142."
+)
 # What is not so now, or of somebody else.
 ASSERTIONS = ("negated", "uncertain", "historical", "hypothetical", "family")
 
@@ -149,12 +153,11 @@ def draw_assertion() -> Rows:
 
 
 def draw_deidentification() -> Rows:
-    nlp = load("es_clinical_ner")
-    patterns = nlp.create_pipe("biomed_phi_patterns")
-    doc = patterns(nlp(CLINICAL))
+    nlp = load("en_clinical_deid")
+    doc = nlp(PERSONAL)
     rows = split(doc)
     for mode in ("tags", "surrogates"):
-        component = nlp.create_pipe("biomed_deidentify", config={"mode": mode, "language": "es"})
+        component = nlp.create_pipe("biomed_deidentify", config={"mode": mode})
         component.set_secret("of the picture only")
         new = component(doc)._.deidentified
         row: list[Piece] = []

@@ -174,7 +174,9 @@ class PubTatorFile(RecordFile):
                 error="a line that is not a title, abstract, mention or relation of a document; "
                 "`convert --format pubtator` names it",
             )
-        return Item(document.id or place, document.text)
+        first = TEXT_LINE.fullmatch(value[0][1])
+        title = len(first[3]) if first and first[2] == "t" else None
+        return Item(document.id or place, document.text, title_length=title)
 
 
 def _join(block: list[Record]) -> Record:
@@ -185,9 +187,9 @@ def _join(block: list[Record]) -> Record:
 def write_pubtator(shard: AnnotatedShard) -> dict[str, bytes]:
     """Write a file with titles, abstracts and mentions.
 
-    The title is the first line of the text. White space of other kinds becomes a space, so offsets
-    stay the same. An entity's `kb_id`, or else its `id`, is the concept. A document whose id
-    another one of the shard has gets its number too: `7-12`.
+    The title is that of the input, or else the first line of the text. White space of other kinds
+    becomes a space, so offsets stay the same. An entity's `kb_id`, or else its `id`, is the
+    concept. A document whose id another one of the shard has gets its number too: `7-12`.
     """
     blocks = []
     names: set[str] = set()
@@ -196,7 +198,10 @@ def write_pubtator(shard: AnnotatedShard) -> dict[str, bytes]:
         while name in names:
             name = f"{name}-{number}"
         names.add(name)
-        title, _, abstract = doc.text.partition("\n")
+        end = item.title_length
+        if end is None:
+            end = len(doc.text.partition("\n")[0])
+        title, abstract = doc.text[:end], doc.text[end + 1 :]
         lines = [f"{name}|t|{_one_line(title)}", f"{name}|a|{_one_line(abstract)}"]
         for span in found["entities"]:
             place, attributes = (str(span["start"]), str(span["end"])), span["attributes"]

@@ -65,7 +65,7 @@ class Annotator:
             docs = annotate_items(self._nlp, items, size, self._max_seconds)
             answers = [_answer(job, doc) for job, doc in zip(jobs, docs, strict=True)]
         for _, pipe in self._nlp.components:
-            if isinstance(pipe, EncoderPipe):
+            if isinstance(pipe, EncoderPipe | BiomedLinker):
                 pipe.forget_words()
         return answers
 

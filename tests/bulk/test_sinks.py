@@ -121,6 +121,33 @@ def test_pubtator(annotate):
     assert documents[3].text == "aspirin tab "
 
 
+def test_pubtator_keeps_the_titles_of_its_input(ruler, tmp_path):
+    texts = [
+        "1|t|On aspirin",
+        "1|a|It has no cancer.",
+        "",
+        "2|t|",
+        "2|a|Only aspirin",
+        "",
+        "3|t|aspirin",
+        "3|a|",
+    ]
+    (tmp_path / "in.pubtator").write_text("\n".join(texts))
+    annotate_collection(str(ruler), tmp_path / "in.pubtator", tmp_path / "out.pubtator")
+    output = tmp_path / "out.pubtator" / "part-00000.pubtator"
+    lines = output.read_text().splitlines()
+    assert [line for line in lines if "|" in line or not line][:8] == texts
+    found = [
+        (one.text, [one.text[m.start : m.end] for m in one.mentions])
+        for one in read_pubtator(output)
+    ]
+    assert found == [
+        ("On aspirin It has no cancer.", ["aspirin", "cancer"]),
+        (" Only aspirin", ["aspirin"]),
+        ("aspirin ", ["aspirin"]),
+    ]
+
+
 def test_pubtator_documents_of_one_id_get_a_number(ruler, tmp_path):
     lines = ['{"id": "7", "text": "a"}', '{"id": "7", "text": "b"}']
     (tmp_path / "notes.jsonl").write_text("\n".join(lines))

@@ -156,10 +156,10 @@ def test_titles_and_abstracts_of_pubtator_are_read(tmp_path, size, name, end):
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
     _, found = read_shards(tmp_path / name, size, backwards=True)
     assert [item for items in found for item in items] == [
-        Item("1", "First title. An abstract | with bars."),
+        Item("1", "First title. An abstract | with bars.", title_length=12),
         Item("2", "No title."),
-        Item("3", "Título"),
-        Item("3", "the same id "),
+        Item("3", "Título", title_length=6),
+        Item("3", "the same id ", title_length=11),
     ]
 
 
@@ -168,7 +168,7 @@ def test_pubtator_that_is_not_utf8_is_an_error(tmp_path):
     _, (items,) = read_shards(tmp_path / "a.pubtator", 5)
     assert items == [
         Item("a.pubtator:1", error=not_utf8(5)),
-        Item("2", "good"),
+        Item("2", "good", title_length=4),
     ]
 
 

@@ -9,6 +9,7 @@ import spacy
 from spacy_biomed.packaging.compression import write_compressed
 from spacy_biomed.serving.annotator import Annotator
 from spacy_biomed.serving.batching import Job
+from spacy_biomed.terminologies import build_terminology
 
 
 def find_word(word: str, *roots: object) -> bool:
@@ -63,3 +64,16 @@ def test_no_words_of_texts_are_kept_after_their_answer(nlp, write):
     annotator.annotate([Job("1", text, getattr(annotator, write)) for text in make_texts(word)])
     assert not find_word(word, annotator, nlp)
     assert word not in nlp.vocab.strings
+
+
+def test_no_mentions_are_kept_by_a_linker(tmp_path):
+    (tmp_path / "terms.csv").write_text("id,name\nC1,aspirin\n")
+    build_terminology(tmp_path / "terms.csv", tmp_path / "terms", format="csv")
+    nlp = spacy.blank("en")
+    patterns = [{"label": "NAME", "pattern": [{"IS_TITLE": True}]}]
+    nlp.add_pipe("entity_ruler").add_patterns(patterns)
+    nlp.add_pipe("biomed_linker", config={"terminologies": {"terms": str(tmp_path / "terms")}})
+    word = "".join(reversed("xuertzahcE"))
+    annotator = Annotator(nlp)
+    annotator.annotate([Job("1", f"{word} came.", annotator.write_findings)])
+    assert not find_word(word, annotator, nlp)

@@ -138,6 +138,10 @@ class CandidateFinder:
         self._vote(found, named)
         return found
 
+    def forget_words(self) -> None:
+        """Let go of the mentions that were looked up, which make the next ones faster."""
+        self._cache.clear()
+
     def get_name(self, id: str) -> str:
         """The preferred name of a concept, or its most frequent in training."""
         place = self.terminology.get_place(id)

@@ -122,6 +122,11 @@ class BiomedLinker(Described, Pipe):
         for name in self._paths:
             self._get_finder(name)
 
+    def forget_words(self) -> None:
+        """Let go of the mentions that were looked up, which make the next ones faster."""
+        for finder in self._finders.values():
+            finder.forget_words()
+
     def __call__(self, doc: Doc) -> Doc:
         """Set the codes of the entities of a document."""
         key, spans = self._spans_key, mentions_of(doc, self._spans_key)

@@ -199,11 +199,10 @@ def join_wrapped(text: str) -> str:
 def find_continued(lines: Sequence[str]) -> list[bool]:
     """Whether each line of a paragraph goes on in the next, as a small letter there tells.
 
-    The line has 30 characters or more and does not end with a full stop or a colon. Where the line
-    with which a sentence began has a small first letter too, as in a list that is typed without
-    capitals, that of the next tells nothing, unless a sentence ends within a line. Then the line
-    must end with a comma or a word such as "of", or the next begin with one. The last line does not
-    go on.
+    The line has 30 characters or more and does not end with a full stop or a colon. A list may be
+    typed without capitals. So where a sentence began with a small letter too, and none ends within
+    a line, the line must end with a comma or a word such as "of", or the next begin with one. The
+    last line does not go on.
     """
     continued = [False]  # whether each line continues the one before
     tells = is_prose = any(_STOP_WITHIN.search(line) for line in lines)

@@ -66,7 +66,7 @@ class Item(NamedTuple):
         error: why the row cannot be read, without its text; "" for a document.
         patient: what documents have in common that share surrogates; "" for nothing.
         fields: the columns that are kept.
-        title_length: characters of the title, with which the text begins; None if it is not known.
+        title_length: characters of the title, with which the text begins; None if unknown.
     """
 
     id: str

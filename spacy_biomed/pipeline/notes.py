@@ -30,7 +30,7 @@ CONDITIONS = (
     *("DISEASE", "DISORDER", "DIAGNOSTICO", "MORFOLOGIA_NEOPLASIA", "CONDITION", "PROBLEM"),
     *("DISO", "ENFERMEDAD", "SINTOMA", "SYMPTOM", "SIGN", "FINDING"),
 )
-# Labels of what may prevent a condition and is none.
+# Labels of what may prevent a condition.
 TREATMENTS = frozenset(
     ("CHEMICAL", "DRUG", "FARMACO", "MEDICATION", "TREATMENT", "PROCEDURE", "PROCEDIMIENTO")
 )

@@ -69,8 +69,8 @@ class BiomedRelations(RelationHead):
             Otherwise they are one candidate, whose head is the first in the text, and their
             relation has no direction.
         max_distance: largest number of tokens between two entities of a sentence, or of a document
-            without sentences, and of tokens that are read on each side of them; fewer are read if
-            the encoder's window has no room for them.
+            without sentences. As many are read on each side of them, or fewer if the encoder's
+            window has no room for them.
         arguments: "marks" or "tags". Tags hide the words, and in a directed relation between two
             entities of the same type they cannot distinguish head and tail.
         spans_key: the span group with the entities; None for `doc.ents`.

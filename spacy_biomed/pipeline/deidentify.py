@@ -24,12 +24,14 @@ from .deidentification_scores import score_deidentification
 from .described import Described, ShownScores
 from .encoder_head import check_least
 from .factories import find_names, register_factory
-from .mention_layer import list_finders
+from .mention_layer import get_confidence, list_finders
 
 if TYPE_CHECKING:
     from ..deidentification.mentions import Mention
 
 FACTORY = "biomed_deidentify"
+# Names of which a recogniser is this sure stay as they are.
+_SURE = 0.9
 # They find no names, so they do not make a pipeline one that de-identifies.
 PATTERNS = "biomed_phi_patterns"
 Mode = Literal["tags", "surrogates"]
@@ -78,7 +80,7 @@ class BiomedDeidentifier(Described, Pipe):
             replaced wholly, with the initials, numbers and abbreviations that join a name, a place
             or an institution ("H. U.", "4º L", "S.A."), and the particles between two mentions of
             one label ("3 años y 8 meses"). Ordinary words around a name, and what is on another
-            line, stay (`mentions.refine`).
+            line, stay (`mentions.refine`), but not in a name with a confidence of 0.9 or more.
         language: language of the surrogates, "en" or "es"; by default the pipeline's, else English.
         day_first: whether 12/03/2019 is the 12th of March; by default for every language except
             English.
@@ -270,15 +272,24 @@ class BiomedDeidentifier(Described, Pipe):
         # Every `spacy.load` imports this module, and compiling the rules takes a tenth of a second.
         from ..deidentification.mentions import Mention, find_again, merge_overlapping, refine
 
-        given = [Mention(span.start_char, span.end_char, span.label_) for span in layer]
-        given = [one for one in given if self.kind(one.label) != "keep" and one.start < one.end]
+        spans = [span for span in layer if self.kind(span.label_) != "keep" and len(span)]
+        given = [Mention(span.start_char, span.end_char, span.label_) for span in spans]
         found = [Mention(*plain.to_plain(one.start, one.end), one.label) for one in given]
         # Mentions whose borders nothing changes are replaced as they are, also invisible ones.
         places = {one: (old.start, old.end) for one, old in zip(found, given, strict=True)}
         kept = found
         if self._extend:
+            sure = {
+                one
+                for one, span in zip(found, spans, strict=True)
+                if self.kind(one.label) == "name"
+                and (get_confidence(span) or 0) >= _SURE
+                and "\n" not in plain.text[one.start : one.end]
+            }
             visible = [one for one in found if one.start < one.end]
-            kept = refine(plain, visible, self.kind, self._language)
+            unsure = [one for one in visible if one not in sure]
+            kept = [one for one in visible if one in sure]
+            kept += refine(plain, unsure, self.kind, self._language)
         if self._propagate:
             kept = kept + find_again(plain, kept, self.kind, self._language)
         if self._extend:

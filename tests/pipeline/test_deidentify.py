@@ -18,6 +18,7 @@ from spacy_biomed.deidentification.term_lists import terms
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.packaging.compression import write_compressed
 from spacy_biomed.pipeline.deidentify import BiomedDeidentifier
+from spacy_biomed.pipeline.mention_layer import set_confidence
 
 PAGE = Path(__file__).parents[2] / "docs" / "tasks" / "deidentification.md"
 DEIDENTIFY, VARIABLE = "biomed_deidentify", "SPACY_BIOMED_SECRET"
@@ -625,3 +626,16 @@ def test_a_mention_ends_at_a_line_end_but_not_where_a_line_was_wrapped():
     assert deidentify(wrapped, [(12, 22, "NOMBRE")]).text == (
         "El paciente [NOMBRE] ingresa por disnea"
     )
+
+
+@pytest.mark.parametrize(
+    ("confidence", "expected"), [(0.8, "Seen by Bell."), (0.95, "Seen by [NAME].")]
+)
+def test_a_name_that_is_sure_stays_a_name_though_it_is_an_eponym(confidence, expected):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "NAME", "pattern": "Bell"}])
+    component = nlp.add_pipe("biomed_deidentify")
+    doc = nlp.make_doc("Seen by Bell.")
+    doc.ents = [Span(doc, 2, 3, label="NAME")]
+    set_confidence(doc.ents[0], confidence)
+    assert component(doc)._.deidentified.text == expected

@@ -45,7 +45,8 @@ def test_a_pipeline_is_small(pipeline):
         for path in pipeline.rglob("*")
         if path.is_file() and path.relative_to(pipeline).parts[0] != "trainable"
     )
-    assert size <= (30_000_000 if "en_clinical_deid" in pipeline.parts else 14_000_000)
+    most = {"en_clinical_deid": 30_000_000, "en_clinical_deid/trainable": 50_000_000}
+    assert size <= most.get(pipeline.relative_to(PIPELINES).as_posix(), 14_000_000)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -81,9 +82,10 @@ def test_processes_that_are_spawned_find_what_one_finds(name, tmp_path):
         "if __name__ == '__main__':\n"
         "    multiprocessing.set_start_method('spawn')\n"
         "    nlp = spacy.load(sys.argv[1])\n"
-        "    texts = ['Sin metástasis. Niega fiebre.', 'No sign of diabetes, but cough.']\n"
+        "    texts = ['Sin metástasis. Niega fiebre.', 'No diabetes, but cough: Mary Smith, 64.']\n"
         "    found = [\n"
-        "        [[(ent.text, ent._.is_negated) for ent in doc.ents] for doc in docs]\n"
+        "        [[(ent.text, ent._.has('is_negated') and ent._.is_negated)\n"
+        "          for ent in doc.ents] for doc in docs]\n"
         "        for docs in (nlp.pipe(texts), nlp.pipe(texts, n_process=2, batch_size=1))\n"
         "    ]\n"
         "    assert found[0] == found[1] and any(found[0]), found\n",

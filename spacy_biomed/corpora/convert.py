@@ -142,14 +142,15 @@ def convert_corpus(
     bins = _place(parts, reports, language, spans_key, identifier, progress)
     compare_parts(parts, reports)
     is_published = entry is not None and bool(entry.conversion or not (labels or label_map))
-    others = entry.labels if entry and is_published and not _has_mentions(entry) else ()
+    # Those of mentions are annotated labels.
+    published = entry.labels if entry and is_published and not _has_mentions(entry) else ()
     found = ({*report.mentions, *report.classes, *report.means} for report in reports.values())
     report = ConversionReport(
         name=name,
         language=language,
         format=format,
         output=output,
-        labels=sorted(annotated_labels.union(others, *found)),
+        labels=sorted(annotated_labels.union(published, *found)),
         annotated_labels=sorted(annotated_labels),
         parts=reports,
         seeded_parts=seeded,

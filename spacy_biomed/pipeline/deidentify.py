@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from ..deidentification.mentions import Mention
 
 FACTORY = "biomed_deidentify"
-# Names of which a recogniser is this sure stay as they are.
-_SURE = 0.9
 # They find no names, so they do not make a pipeline one that de-identifies.
 PATTERNS = "biomed_phi_patterns"
 Mode = Literal["tags", "surrogates"]
@@ -39,6 +37,8 @@ Mode = Literal["tags", "surrogates"]
 SHORTEST_SECRET = 16
 # Maximum number of labels named in a message.
 _NAMED_LABELS = 8
+# Names of which a recogniser is this sure stay as they are.
+_SURE = 0.9
 MAKE_SECRET = '`python -c "import secrets; print(secrets.token_hex())"`'
 
 
@@ -279,16 +279,16 @@ class BiomedDeidentifier(Described, Pipe):
         places = {one: (old.start, old.end) for one, old in zip(found, given, strict=True)}
         kept = found
         if self._extend:
-            sure = {
-                one
-                for one, span in zip(found, spans, strict=True)
-                if self.kind(one.label) == "name"
-                and (get_confidence(span) or 0) >= _SURE
-                and "\n" not in plain.text[one.start : one.end]
-            }
-            visible = [one for one in found if one.start < one.end]
-            unsure = [one for one in visible if one not in sure]
-            kept = [one for one in visible if one in sure]
+            kept = []
+            unsure: list[Mention] = []
+            for one, span in zip(found, spans, strict=True):
+                if one.start < one.end:
+                    is_sure = (
+                        self.kind(one.label) == "name"
+                        and (get_confidence(span) or 0) >= _SURE
+                        and "\n" not in plain.text[one.start : one.end]
+                    )
+                    (kept if is_sure else unsure).append(one)
             kept += refine(plain, unsure, self.kind, self._language)
         if self._propagate:
             kept = kept + find_again(plain, kept, self.kind, self._language)

@@ -242,6 +242,15 @@ def test_the_templates_are_among_the_files_of_the_package():
     assert len(templates) == 12 + 23 and templates <= shipped
 
 
+def test_the_template_of_deidentification_reads_as_ner_does_and_replaces(converted):
+    ours, ner = (fill(converted, template=name) for name in ("deidentification", "ner"))
+    assert ours["nlp"]["pipeline"][2:] == ["biomed_phi_patterns", "biomed_deidentify"]
+    for name in ours["nlp"]["pipeline"][:2]:
+        assert ours["components"][name] == ner["components"][name]
+    for name in ("corpora", "training"):
+        assert {**ours[name], "frozen_components": 0} == {**ner[name], "frozen_components": 0}
+
+
 def test_a_linear_head_sees_nothing_but_the_encoder(converted):
     model = fill(converted, **LINEAR)["components"]["biomed_ner"]["model"]
     assert (model["window_size"], model["hidden_width"], model["features"]) == (0, 0, None)

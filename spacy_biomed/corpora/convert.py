@@ -142,7 +142,7 @@ def convert_corpus(
     bins = _place(parts, reports, language, spans_key, identifier, progress)
     compare_parts(parts, reports)
     is_published = entry is not None and bool(entry.conversion or not (labels or label_map))
-    # Those of mentions are annotated labels.
+    # Labels of mentions are annotated labels already.
     published = entry.labels if entry and is_published and not _has_mentions(entry) else ()
     found = ({*report.mentions, *report.classes, *report.means} for report in reports.values())
     report = ConversionReport(

@@ -40,8 +40,17 @@ from .manifest import (
     write_results,
 )
 from .ray_engine import annotate_on_ray, check_ray
-from .shard_worker import ATTEMPTS, Engine, explain_deaths, find_input, find_states, load
-from .shards import BulkSettings, ShardAnnotator, ShardWork
+from .shards import (
+    ATTEMPTS,
+    BulkSettings,
+    Engine,
+    ShardAnnotator,
+    ShardWork,
+    explain_deaths,
+    find_input,
+    find_states,
+    load,
+)
 
 MADE_BY = "spacy biomed annotate"
 # pyarrow opens it as a part of the folder, and names it in its error.
@@ -256,7 +265,7 @@ def annotate_in_processes(
     """
     waiting = iter(unfinished)
     running: dict[Future[FinishedShard], int] = {}
-    name, environment = f"{__package__}.shard_worker:ShardWorker", thread_settings(work.threads)
+    name, environment = f"{__package__}.shards:ShardWorker", thread_settings(work.threads)
     with ProcessPool(name, processes, repeat({"work": work}), environment, ATTEMPTS) as pool:
 
         def submit(count: int) -> None:

@@ -25,8 +25,7 @@ from ..encoders.batching.concurrency import available_processors
 from ..errors import BiomedError, first_line, install_command
 from ..workers.process import WorkerDied, start_worker, thread_settings
 from .manifest import FinishedShard
-from .shard_worker import ATTEMPTS, ShardWorker, explain_deaths
-from .shards import ShardWork
+from .shards import ATTEMPTS, ShardWork, ShardWorker, explain_deaths
 
 # The names of Ray's sockets have about 65 characters below its folder, and at most 107 in total.
 _LONGEST_FOLDER = 40

@@ -13,7 +13,7 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
-from spacy_biomed.bulk import BulkSettings, annotate_collection, shard_worker
+from spacy_biomed.bulk import BulkSettings, annotate_collection, shards
 
 LINES = [
     "aspirin for cancer",
@@ -236,7 +236,7 @@ def test_each_record_is_written_once_with_its_text_and_spans(
 ):
     if output == "out.inception":
         pytest.importorskip("cassis")
-    monkeypatch.setattr(shard_worker, "load_pipeline", lambda *_: nlp)
+    monkeypatch.setattr(shards, "load_pipeline", lambda *_: nlp)
     write, texts = INPUTS[source]
     write(tmp_path / source, texts)
     annotate_collection(

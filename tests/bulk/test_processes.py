@@ -11,7 +11,7 @@ from spacy_biomed import BiomedError
 from spacy_biomed.bulk import BulkSettings, annotate_collection
 from spacy_biomed.bulk.annotating import annotate_in_processes
 from spacy_biomed.bulk.manifest import FinishedShard, Manifest
-from spacy_biomed.bulk.shard_worker import ShardWork, ShardWorker
+from spacy_biomed.bulk.shards import ShardWork, ShardWorker
 from spacy_biomed.files.sources import Shard
 from spacy_biomed.workers import pool
 from spacy_biomed.workers.process import Worker, WorkerDied, start_worker

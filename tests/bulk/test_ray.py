@@ -20,7 +20,7 @@ from fault_injection import snapshot
 from spacy_biomed import BiomedError
 from spacy_biomed.bulk import BulkSettings, annotate_collection, ray_engine
 from spacy_biomed.bulk.manifest import FinishedShard, Manifest, read_manifest
-from spacy_biomed.bulk.shard_worker import ATTEMPTS, ShardWork, ShardWorker
+from spacy_biomed.bulk.shards import ATTEMPTS, ShardWork, ShardWorker
 from spacy_biomed.errors import install_command
 from spacy_biomed.files.sources import Shard
 
@@ -296,8 +296,6 @@ def test_a_worker_that_does_not_see_the_output_or_the_input_of_the_run_refuses(
     status = notes.stat()
     work["states"] = {"notes.jsonl": f"{status.st_size} {status.st_mtime_ns}"}
     ShardWorker().open(ShardWork(**work))
-    monkeypatch.setattr(
-        "spacy_biomed.bulk.shard_worker.describe_pipeline", lambda nlp: {"spacy": "1"}
-    )
+    monkeypatch.setattr("spacy_biomed.bulk.shards.describe_pipeline", lambda nlp: {"spacy": "1"})
     with pytest.raises(BiomedError, match=r"other values of the pipeline \(spacy\)"):
         ShardWorker().open(ShardWork(**work))

@@ -315,7 +315,7 @@ def test_scores_that_are_no_numbers_end_a_run(trained, name, tmp_path, monkeypat
     what = "the encoder" if name == ENCODER else name
     with pytest.raises(DamagedPipelineError, match=f"{what} gives scores that are not finite"):
         nlp(next(iter(TEXTS)))
-    monkeypatch.setattr("spacy_biomed.bulk.shard_worker.load_pipeline", lambda *_: nlp)
+    monkeypatch.setattr("spacy_biomed.bulk.shards.load_pipeline", lambda *_: nlp)
     (tmp_path / "notes.txt").write_text("\n".join(TEXTS))
     with pytest.raises(BiomedError, match="not finite"):
         annotate_collection(str(trained), tmp_path / "notes.txt", tmp_path / "found.jsonl")

@@ -103,17 +103,7 @@ def _overlap(path: Path, other: Path) -> bool:
         Path(unicodedata.normalize("NFC", os.path.realpath(one)).casefold())
         for one in (path, other)
     )
-    if first.is_relative_to(second) or second.is_relative_to(first):
-        return True
-    return _has_file(path, other) or _has_file(other, path)
-
-
-def _has_file(path: Path, file: Path) -> bool:
-    """Whether a path is a file or a folder that contains it, also by a hard link."""
-    if not file.is_file():
-        return False
-    there = (one for one in (path, *path.rglob("*")) if one.is_file())
-    return any(one.samefile(file) for one in there)
+    return first.is_relative_to(second) or second.is_relative_to(first)
 
 
 def check_texts(part: Part, is_any_allowed: bool) -> tuple[int, int]:

@@ -287,17 +287,12 @@ def in_mount_namespace(work: Callable[[], Any]) -> str | None:
     return {0: None, 2: ""}.get(os.waitstatus_to_exitcode(status), message or "it was killed")
 
 
-def mount(source: str, target: Path, kind: str | None = None, options: str = "") -> None:
-    """Mount a file system.
-
-    Args:
-        kind: file system, such as tmpfs; None binds the folder `source`.
+def mount(name: str, target: Path, options: str) -> None:
+    """Mount a tmpfs.
 
     Raises:
         OSError: if it cannot be mounted.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    flags = 0 if kind else 0x1000  # MS_BIND
-    kind_bytes = kind.encode() if kind else None
-    if libc.mount(source.encode(), bytes(target), kind_bytes, flags, options.encode()):
+    if libc.mount(name.encode(), bytes(target), b"tmpfs", 0, options.encode()):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(target))

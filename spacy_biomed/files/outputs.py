@@ -321,12 +321,6 @@ def keeping_output(output: Path, partial: Path, *, in_place: bool = False) -> It
 
 def _find_reason(error: Exception, output: Path) -> str | None:
     """The reason why an output cannot be written; None if the error has another cause."""
-    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):
-        # From `shutil.copytree`: a message for each file.
-        for _, target, words in error.args[0]:
-            found = re.match(r"\[Errno \d+\] (.+?): ", words)
-            if found and str(target) in words:
-                return found[1]
     if isinstance(error, OSError) and _is_of_writing(error, output):
         return error.strerror or str(error)
     # Not the whole message, which may quote a text.
@@ -564,18 +558,6 @@ def _swap(partial: Path, place: Path, beside: TemporaryNames) -> None:
     try:
         if place.exists():
             os.rename(place, old)
-    except OSError as error:
-        if error.errno not in (errno.EBUSY, errno.EXDEV):
-            raise
-        # A bind mount of a folder of the same file system is not recognised as a mount point.
-        inside = TemporaryNames(place, IN_PLACE)
-        copied = inside.fresh("partial")
-        shutil.copytree(partial, copied)
-        flush_tree(copied)
-        _move_in(copied, place)
-        inside.remove_leftovers()
-        return
-    try:
         os.rename(partial, place)
     except OSError:
         if old.exists():

@@ -255,7 +255,7 @@ def test_on_a_full_disk_finished_shards_are_kept_and_the_run_continues(ruler, tm
     (tmp_path / "disk").mkdir()
 
     def work() -> None:
-        mount("tmpfs", tmp_path / "disk", "tmpfs", "size=2m")
+        mount("tmpfs", tmp_path / "disk", "size=2m")
         system = os.statvfs(tmp_path / "disk")
         filler = tmp_path / "disk" / "filler"
         filler.write_bytes(bytes((system.f_bavail - 60) * system.f_frsize))

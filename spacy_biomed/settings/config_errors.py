@@ -15,6 +15,9 @@ from thinc.api import ConfigValidationError
 
 from ..errors import BiomedError, escape, install_command, suggest
 
+# How similar two names are (`difflib`) of which one may be a slip.
+ALMOST = 0.85
+
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*$")
 _SETTING = re.compile(r"\s*([^\s=#\[][^=]*?)\s*=\s*(.*?)\s*$")
 
@@ -31,15 +34,11 @@ _UNKNOWN_NAMES = (
     (r"Can't find component '(?P<name>[^']+)' in \[components\]", "[components]"),
 )
 
-# What messages of spaCy and thinc begin with, the setting that is wrong, and how.
-_MESSAGES = (
-    (r"^\[E048\]", "nlp.lang", "spaCy knows no such language; give its code, such as en or es"),
-    (
-        r"^\[E884\]",
-        "initialize.vectors",
-        "no vectors there; leave them out, or give a pipeline",
-    ),
-)
+# The settings that two of spaCy's errors are about, and what is wrong with them.
+_MESSAGES = {
+    "[E048]": ("nlp.lang", "spaCy knows no such language; give its code, such as en or es"),
+    "[E884]": ("initialize.vectors", "no vectors there; leave them out, or give a pipeline"),
+}
 # What there is instead of a name that spaCy does not find, in its message.
 _AVAILABLE = re.compile(r"Available (?:names|factories|components): (.*)")
 
@@ -71,12 +70,11 @@ def explain_config_error(path: Path, text: str, error: Exception) -> str | None:
         line, problem = explain_syntax(text, error)
     elif unknown := find_unknown_name(message):
         line, problem = _explain_unknown_name(text, message, *unknown)
-    else:
-        known = ((setting, why) for begin, setting, why in _MESSAGES if re.search(begin, message))
-        setting, why = next(known, ("", ""))
-        if not setting:
-            return None
+    elif message[:6] in _MESSAGES:
+        setting, why = _MESSAGES[message[:6]]
         line, problem = locate(text, setting), f"{setting}: {why}"
+    else:
+        return None
     return f"{begin_message(path, line)}{problem}"
 
 
@@ -129,8 +127,6 @@ def locate(text: str, name: str) -> int | None:
 
     The name is dotted, or the end of a dotted name; a complete name is preferred.
     """
-    if not name:
-        return None
     lines = [(number, full) for number, full, _ in read_lines(text)]
     whole = [number for number, full in lines if full == name]
     ends = [number for number, full in lines if full.endswith(f".{name}")]
@@ -151,19 +147,16 @@ def locate_string(text: str, value: str) -> int | None:
 def locate_mentioned(text: str, message: str) -> int | None:
     """The number of the line that gives the setting that a message is about.
 
-    It is the setting whose dotted name is in the message, or else the setting with the longest
-    value that is at the beginning of the message or in quotation marks.
+    The message has its dotted name, or else its value at the beginning or in quotation marks.
     """
     for name in re.findall(r"[\w.]*\w\.\w+", message):
         if number := locate(text, name):
             return number
-    values = ((value.strip('"'), number) for number, _, value in read_lines(text))
-    mentioned = [
-        (len(value), -number)
-        for value, number in values
-        if len(value) > 2 and (message.startswith(value) or f"'{value}'" in message)
-    ]
-    return -max(mentioned)[1] if mentioned else None
+    for number, _, written in read_lines(text):
+        value = written.strip('"')
+        if len(value) > 2 and (message.startswith(f"{value}:") or f"'{value}'" in message):
+            return number
+    return None
 
 
 def explain_syntax(text: str, error: Exception) -> tuple[int | None, str]:
@@ -195,16 +188,10 @@ def suggest_setting(name: str, config: Mapping[str, Any]) -> str:
         >>> suggest_setting("training.stepz", {"training": {"steps": 3}})
         'did you mean --training.steps?'
     """
-    section, _, setting = name.rpartition(".")
     names = [one for one in dict_to_dot(dict(config)) if "@" not in one]
-    beside = [one.rpartition(".")[2] for one in names if one.rpartition(".")[0] == section]
-    if close := get_close_matches(setting, beside, n=1):
-        return f"did you mean --{section}.{close[0]}?"
-    if same := [f"--{one}" for one in names if one.endswith(f".{setting}")]:
-        return f"did you mean {' or '.join(same[:3])}?"
-    has_section = any(one.startswith(f"{section}.") for one in names)
-    hint = "" if has_section else suggest(f"--{name}", [f"--{one}" for one in names], 1)
-    return hint or "see what is there"
+    same = [one for one in names if one.endswith(f".{name.rpartition('.')[2]}")]
+    meant = get_close_matches(name, names, 1, ALMOST) or same[:3]
+    return f"did you mean --{' or --'.join(meant)}?" if meant else "see what is there"
 
 
 def find_unknown_name(message: str) -> tuple[str, str] | None:

@@ -1,55 +1,47 @@
 """What spaCy does not check in a training config: names of settings, and their numbers."""
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import (
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    TypeAdapter,
+    ValidationError,
+)
 from spacy.language import DEFAULT_CONFIG
 from spacy.util import dict_to_dot, dot_to_object
 from thinc.api import Config
 
 from ..errors import BiomedError, add_hint, suggest
-from .config_errors import locate, suggest_setting
+from .config_errors import ALMOST, locate, suggest_setting
 
 # The sections that spaCy knows. Others have variables, for these to refer to.
 SECTIONS = ("nlp", "components", "corpora", "training", "initialize", "pretraining")
 # spaCy or a component checks what is in these, when it initializes the pipeline.
 CHECKED_LATER = ("initialize.components.", "initialize.tokenizer")
-# How similar two names are (`difflib`) of which one may be a slip.
-_ALMOST = 0.85
 # Which names scores have is known only to the components.
 SCORE_WEIGHTS = "training.score_weights"
 # Settings of a component from another pipeline; spaCy ignores all others.
 OF_SOURCED = ("source", "component", "replace_listeners")
 
-# What settings may be, wherever they are: in words, as a test, and the last part of their names.
-_NUMBERS: tuple[tuple[str, Callable[[float], bool], str], ...] = (
-    (
-        "a number of 0 or more",
-        lambda value: value >= 0,
-        "L2 grad_clip grad_factor learn_rate_factor tolerance *_rate",
-    ),
-    ("a number from 0 to 1", lambda value: 0 <= value <= 1, "teacher_share"),
-    ("a number from 0 below 1", lambda value: 0 <= value < 1, "dropout word_piece_dropout"),
-    (
-        "a whole number of 0 or more",
-        lambda value: isinstance(value, int) and value >= 0,
-        "context hidden_width max_steps patience seed total_steps warmup_steps window_size",
-    ),
-    (
-        "a whole number of 1 or more",
-        lambda value: isinstance(value, int) and value >= 1,
-        "accumulate_gradient batch_size eval_frequency size width window",
-    ),
-    (
-        "a whole number of -1 or more",
-        lambda value: isinstance(value, int) and value >= -1,
-        "max_epochs",
-    ),
-)
-_ALLOWED = {name: (use, fits) for use, fits, names in _NUMBERS for name in names.split()}
+# What the numbers of settings may be, wherever they are, by the last part of their names.
+_NUMBERS: dict[str, Any] = {
+    "L2 grad_clip grad_factor learn_rate_factor tolerance *_rate": NonNegativeFloat,
+    "teacher_share": Annotated[float, Field(ge=0, le=1)],
+    "dropout word_piece_dropout": Annotated[float, Field(ge=0, lt=1)],
+    "context hidden_width max_steps patience seed total_steps warmup_steps": NonNegativeInt,
+    "window_size": NonNegativeInt,
+    "accumulate_gradient batch_size eval_frequency size width window": PositiveInt,
+    "max_epochs": Annotated[int, Field(ge=-1)],
+}
+_BY_NAME = {name: kind for names, kind in _NUMBERS.items() for name in names.split()}
+_CHECKS = ConfigDict(strict=True, allow_inf_nan=False)
 # As the command line has them, where a config has Infinity and NaN.
 _NOT_FINITE = ("inf", "infinity", "nan")
 
@@ -81,7 +73,7 @@ def _list_problems(config: Config) -> Iterator[tuple[str, str]]:
             groups[section] = names, [*used, *DEFAULT_CONFIG.get(section, {})]
     for section, (names, effective) in groups.items():
         for name in set(names).difference(effective):
-            if meant := get_close_matches(name, effective, 1, _ALMOST):
+            if meant := get_close_matches(name, effective, 1, ALMOST):
                 place = f"{section}.{name}".removeprefix(".")
                 yield place, f"has no effect; did you mean {meant[0]}?"
     for setting in ("frozen_components", "annotating_components"):
@@ -165,9 +157,11 @@ def check_values(config: Mapping[str, Any]) -> None:
         setting = name.rpartition(".")[2]
         if setting.endswith("_rate") and name.startswith(("training", "vars")):
             setting = "*_rate"
-        use, fits = _ALLOWED.get(setting, ("a finite number", math.isfinite))
-        if not (math.isfinite(value) and fits(value)):
-            raise BiomedError(f"{name} = {value}: use {use}")
+        try:
+            TypeAdapter(_BY_NAME.get(setting, float), config=_CHECKS).validate_python(value)
+        except ValidationError as error:
+            problem = error.errors()[0]["msg"].replace("Input", "it")
+            raise BiomedError(f"{name} = {value}: {problem}") from error
     weights = config.get("training", {}).get("score_weights") or {}
     given = [weight for weight in weights.values() if isinstance(weight, int | float)]
     if any(weight < 0 for weight in given) or (weights and not any(given)):

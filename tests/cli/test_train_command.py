@@ -201,12 +201,16 @@ def test_a_learning_rate_that_is_no_rate_is_refused_with_its_line(tiny_config, t
 @pytest.mark.parametrize(
     ("right", "wrong", "message"),
     [
-        ("dropout = 0.1", "dropout = -0.1", "training.dropout = -0.1: use a number from 0 below 1"),
-        ("patience = 0", "patience = -1", "training.patience = -1: use a whole number of 0"),
-        ("L2 = 0.01", "L2 = NaN", "training.optimizer.L2 = nan: use a number of 0 or more"),
-        ("accumulate_gradient = 1", "accumulate_gradient = 0", "use a whole number of 1 or more"),
-        ("grad_factor = 1.0", "grad_factor = -1.0", "grad_factor = -1.0: use a number of 0 or"),
-        ("hidden_width = 128", "hidden_width = -1", "hidden_width = -1: use a whole number of 0"),
+        (
+            "dropout = 0.1",
+            "dropout = -0.1",
+            "training.dropout = -0.1: it should be greater than or equal to 0",
+        ),
+        ("patience = 0", "patience = -1", "training.patience = -1: it should be greater than or"),
+        ("L2 = 0.01", "L2 = NaN", "training.optimizer.L2 = nan: it should be a finite number"),
+        ("accumulate_gradient = 1", "accumulate_gradient = 0", "it should be greater than 0"),
+        ("grad_factor = 1.0", "grad_factor = -1.0", "grad_factor = -1.0: it should be greater"),
+        ("hidden_width = 128", "hidden_width = -1", "hidden_width = -1: it should be greater"),
         ("rows = [5000, 1000, 2500, 2500]", "rows = [5000, 1000]", "rows: 2 for 4 attributes"),
         ("ents_f = 1.0", "ents_f = 0.0", "training.score_weights: give no weight below 0, and one"),
         ("max_steps = 3", "max_steps = 3\nmax_stepz = 9", "has no effect; did you mean max_steps?"),

@@ -36,9 +36,7 @@ def corpora(
     folder: Path | None = typer.Argument(
         None, help="Folder to download it to; else its place in assets/.", show_default=False
     ),
-    download: bool = typer.Option(
-        False, "--download", help="Download its files, or check those that are there."
-    ),
+    download: bool = typer.Option(False, "--download", help="Download its files, or check them."),
     task: str | None = typer.Option(None, "--task", "-t", help="Only corpora of this task"),
     language: str | None = typer.Option(
         None, "--language", "-l", help="Only this language: en, es, fr"
@@ -139,6 +137,15 @@ def _print_fields(title: str, fields: dict[str, object]) -> None:
     console.print(grid)
 
 
+def _list_fields(entry: Any, hidden: tuple[str, ...] = ()) -> dict[str, object]:
+    """The fields of an entry by their titles, without its name and those that are hidden."""
+    return {
+        field.replace("_", " ").capitalize(): value
+        for field, value in asdict(entry).items()
+        if field not in ("name", *hidden)
+    }
+
+
 def _shorten(text: str) -> str:
     """The part of a catalogue field before its first qualification, for a cell of a table."""
     return re.split(r"[,;(]| over | of ", text, maxsplit=1)[0].strip()
@@ -186,29 +193,8 @@ _CORPUS_COLUMNS: Columns = {
 
 
 def _describe_corpus(entry: CorpusEntry) -> dict[str, object]:
-    return {
-        "Title": entry.title,
-        "Task": entry.task,
-        "Language": entry.language,
-        "Labels": entry.labels,
-        "Splits": {
-            "undivided" if part == "all" else part: paths for part, paths in entry.splits.items()
-        },
-        "Sizes": entry.split_sizes,
-        "Metric": entry.metric,
-        "Licence": entry.licence,
-        "Source": entry.source,
-        "Access": entry.access,
-        "Files": _where_files_go(entry),
-        "Repository": f"{entry.repository} at {entry.commit}" if entry.repository else None,
-        "Made of": entry.of,
-        "Conversion": entry.conversion,
-        "Format": entry.format or "no reader yet",
-        "Encoding": entry.encoding,
-        "Papers": entry.papers,
-        "Also called": entry.aliases,
-        "Notes": entry.notes,
-    }
+    hidden = ("instructions", "drop_repeats", "part_ids", "repository_paths", "sha256")
+    return {**_list_fields(entry, hidden), "Files": _where_files_go(entry)}
 
 
 def _where_files_go(entry: CorpusEntry) -> str:
@@ -271,20 +257,5 @@ _ENCODER_COLUMNS: Columns = {
 
 
 def _describe_encoder(entry: EncoderEntry) -> dict[str, object]:
-    size = f", {entry.vocabulary_size:,} entries" if entry.vocabulary_size else ""
-    return {
-        "Hub id": entry.hub_id or "none of its authors'",
-        "Revision": entry.revision or ("none pinned: the newest" if entry.hub_id else None),
-        "Download": entry.download,
-        "Language": entry.language,
-        "Cased": _say_cased(entry),
-        "Parameters": entry.parameters,
-        "Layers": entry.layers,
-        "Width": entry.width,
-        "Vocabulary": f"{entry.vocabulary}{size}",
-        "Licence": _say_licence(entry, entry.licence),
-        "Paper": entry.paper,
-        "Papers": entry.papers,
-        "Also called": entry.aliases,
-        "Notes": entry.notes,
-    }
+    licence = _say_licence(entry, entry.licence)
+    return {**_list_fields(entry), "Cased": _say_cased(entry), "Licence": licence}

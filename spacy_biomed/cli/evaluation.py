@@ -59,9 +59,7 @@ def benchmark(
     ),
     against: str = typer.Option(None, help="Another pipeline, measured in turn with the first."),
     repeats: int = typer.Option(5, min=1, help="How often everything is measured."),
-    threads: int = typer.Option(
-        None, min=1, help="Threads of every library; else what the environment says."
-    ),
+    threads: int = typer.Option(None, min=1, help="Threads of libraries; else the environment's."),
     batch_size: int = typer.Option(
         None, min=1, help="Documents that nlp.pipe takes at a time; else the pipeline's."
     ),

@@ -126,9 +126,7 @@ def vocabulary(
         "wordpiece", help="wordpiece (BERT's) or bpe (RoBERTa's)."
     ),
     size: int = typer.Option(..., min=1, help="Largest number of entries."),
-    lowercase: bool = typer.Option(
-        False, "--lowercase", help="Fold case and accents; for wordpiece."
-    ),
+    lowercase: bool = typer.Option(False, "--lowercase", help="Wordpiece: fold case and accents."),
     text_field: str = typer.Option("text", help="Field of .jsonl and .parquet with the text."),
 ) -> None:
     """Learn a vocabulary from text, and write it as a Hugging Face fast tokenizer.

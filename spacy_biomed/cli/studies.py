@@ -43,9 +43,7 @@ study = typer.Typer(
 def run(
     context: typer.Context,
     study: str = typer.Argument(help="Name that `study list` shows, or a file (.cfg)."),
-    output: Path = typer.Argument(
-        None, help="Folder for the report, and for the runs and their scores."
-    ),
+    output: Path = typer.Argument(None, help="Folder for the report, the runs and their scores."),
     corpora_dir: Path = options.CORPORA_DIR,
     jobs: int = typer.Option(1, min=1, help="Trainings at the same time, each in a process."),
     gpu_ids: str = typer.Option("", help="GPUs with commas between them; else the CPU."),

@@ -61,9 +61,7 @@ def for_corpus(
     encoder: str = typer.Option(
         None, help="Encoder to begin with: catalogue name, hub id or directory."
     ),
-    source: str = typer.Option(
-        None, help="Trained pipeline to go on from: directory or installed package."
-    ),
+    source: str = typer.Option(None, help="Trained pipeline to go on from: directory or package."),
     task: str = typer.Option(None, help="Kind of corpus, such as ner; else what the corpus says."),
     template: Path = typer.Option(None, help=TEMPLATE),
     epochs: int = typer.Option(
@@ -312,17 +310,13 @@ def set_up_gpu(gpu_id: int) -> None:
 
 
 def teach(
-    teachers: list[str] = typer.Argument(
-        help="Fine-tuned pipelines: directories or installed packages."
-    ),
+    teachers: list[str] = typer.Argument(help="Fine-tuned pipelines: directories or packages."),
     corpus: Path = typer.Argument(help="Folder that `spacy biomed convert` wrote."),
     output: Path = typer.Argument(help="Folder to write: the corpus, taught."),
     texts: list[str] = typer.Option(
         [], help="Unlabelled text, a document per line, or folders of it; repeatable; '' for none."
     ),
-    max_words: int = typer.Option(
-        0, min=0, help="Number of words to draw from all of the text; 0: all."
-    ),
+    max_words: int = typer.Option(0, min=0, help="Words to draw from all of the text; 0: all."),
     repeat: int = typer.Option(
         1,
         min=1,

@@ -119,9 +119,7 @@ def _find_wheel(folder: Path) -> Path:
 
 
 def push(
-    pipeline: str = typer.Argument(
-        help="Pipeline: a directory that `card` wrote, or an installed package."
-    ),
+    pipeline: str = typer.Argument(help="Directory that `card` wrote, or installed package."),
     repo_id: str = typer.Argument(help="Repository on the hub, such as me/en_biomed_ner."),
     wheel: Path = typer.Option(
         None, help="Folder that `spacy package` wrote to: its wheel is sent too."
@@ -132,9 +130,7 @@ def push(
         "--confirm-licences",
         help="You have read the licences that are listed, and they allow you to send this.",
     ),
-    dry_run: bool = typer.Option(
-        False, "--dry-run", help="List the files that would be sent, and send nothing."
-    ),
+    dry_run: bool = typer.Option(False, "--dry-run", help="List the files, and send nothing."),
 ) -> None:
     """Send a pipeline, its model card and its wheel to the Hugging Face Hub.
 

@@ -31,7 +31,7 @@ def test_one_encoder_shows_all_that_is_known() -> None:
         "dmis-lab/biobert-v1.1",
         "551ca18efd7f052c8dfa0b01c94c2a8e68bc5488",
         "107,719,680",
-        "28,996 entries",
+        "28,996",
         "Apache-2.0",
         "1, 2, 4, 5",
     ):

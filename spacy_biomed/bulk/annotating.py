@@ -23,8 +23,7 @@ from ..formats.fhir import read_meanings
 from ..formats.registry import check_columns, find_output, get_format
 from ..pipeline.ner.calibrating import list_uncalibrated
 from ..settings.environment import setting_variable
-from ..workers.pool import ProcessPool
-from ..workers.process import WorkerDied, thread_settings
+from ..workers.process import ProcessPool, WorkerDied, thread_settings
 from .deidentification import DEIDENTIFIED_BY, Deidentification
 from .manifest import (
     ERRORS,

@@ -23,8 +23,7 @@ from ..files.compression import COMPRESSED_ENDINGS, open_binary
 from ..files.outputs import check_output, replacing_file, scratch_directory
 from ..files.records import Layout
 from ..files.sources import TEXTS, find_kind
-from ..workers.pool import ProcessPool
-from ..workers.process import WorkerDied
+from ..workers.process import ProcessPool, WorkerDied
 from .deduplication import DuplicateIndex, NearDuplicates, Sketch, Sketcher, hash_text, normalize
 from .sentences import RULES, LanguageIdentifier, SentenceFilter, SentenceSplitter, Thresholds
 from .text_sources import read_documents

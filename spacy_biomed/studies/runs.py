@@ -46,8 +46,7 @@ from ..training.corpus import Corpus_v1
 from ..training.multitask import MultiTaskCorpus
 from ..training.multitask_config import create_multitask_config
 from ..training.resumable import DIR_MODEL_BEST, DIR_MODEL_LAST, train
-from ..workers.pool import ProcessPool
-from ..workers.process import WorkerDied
+from ..workers.process import ProcessPool, WorkerDied
 from .study_config import RANDOM
 
 RUNS, TRAININGS, PIPELINES = "runs", "trainings", "pipelines"

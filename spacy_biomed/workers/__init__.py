@@ -1,1 +1,1 @@
-"""Processes that stay alive and answer requests, alone (`process`) or several (`pool`)."""
+"""Processes that stay alive and answer requests, alone or in a pool."""

@@ -13,7 +13,7 @@ from spacy_biomed.bulk.annotating import annotate_in_processes
 from spacy_biomed.bulk.manifest import FinishedShard, Manifest
 from spacy_biomed.bulk.shards import ShardWork, ShardWorker
 from spacy_biomed.files.sources import Shard
-from spacy_biomed.workers import pool
+from spacy_biomed.workers import process
 from spacy_biomed.workers.process import Worker, WorkerDied, start_worker
 
 SHARDS = 8  # of `notes`, with five documents each
@@ -29,7 +29,7 @@ def workers(monkeypatch) -> list[Worker]:
         started.append(start_worker(*arguments, **options))
         return started[-1]
 
-    monkeypatch.setattr(pool, "start_worker", start)
+    monkeypatch.setattr(process, "start_worker", start)
     return started
 
 
@@ -56,7 +56,7 @@ def test_the_next_shard_is_begun_before_the_last_is_recorded(monkeypatch):
             begun[arguments["number"]].set()
             return FinishedShard(arguments["number"], {"words": 0}, {}, [])
 
-    monkeypatch.setattr(pool, "start_worker", Beginning)
+    monkeypatch.setattr(process, "start_worker", Beginning)
     shards = [Shard(0, 0, number, 1, number) for number in range(2)]
     manifest = Manifest({}, {"threads": 1}, [], shards)
     work = ShardWork("", Path(), Path(), BulkSettings(), None, manifest, {})
@@ -111,7 +111,7 @@ def test_a_continued_run_has_the_number_of_threads_that_it_was_begun_with(
         environments.append(environment)
         return start_worker(name, environment)
 
-    monkeypatch.setattr(pool, "start_worker", start)
+    monkeypatch.setattr(process, "start_worker", start)
     (output / "entities" / "part-00001.parquet").unlink()
     annotate_collection(str(ruler), notes, output, settings)
     assert [environment["OMP_NUM_THREADS"] for environment in environments] == ["3"]
@@ -121,7 +121,7 @@ def test_a_continued_run_has_the_number_of_threads_that_it_was_begun_with(
 def test_processes_load_the_pipeline_on_the_gpu_that_is_named(ruler, notes, tmp_path, monkeypatch):
     used: list[int] = []
     monkeypatch.setattr("spacy.require_gpu", used.append)
-    monkeypatch.setattr(pool, "start_worker", lambda *_, **__: _Dying())
+    monkeypatch.setattr(process, "start_worker", lambda *_, **__: _Dying())
     settings = BulkSettings(shard_size=5, n_process=2, gpu_id=3)
     with pytest.raises(BiomedError, match="died 3 times"):
         annotate_collection(str(ruler), notes, tmp_path / "out", settings)
@@ -156,7 +156,7 @@ class _Dying:
 
 
 def test_a_shard_at_which_every_process_dies_stops_the_run(ruler, notes, tmp_path, monkeypatch):
-    monkeypatch.setattr(pool, "start_worker", _Dying)
+    monkeypatch.setattr(process, "start_worker", _Dying)
     with pytest.raises(BiomedError, match=r"shard 1 \(rows 6 to 10 of notes\.jsonl\): its process"):
         annotate_collection(str(ruler), notes, tmp_path / "out", TWO)
     assert (tmp_path / "out" / "documents" / "part-00000.parquet").exists()
@@ -170,7 +170,7 @@ def test_an_input_that_changes_while_processes_start_is_refused(
             notes.write_text('{"text": ""}')
             return super().ask(do, **arguments)
 
-    monkeypatch.setattr(pool, "start_worker", Changing)
+    monkeypatch.setattr(process, "start_worker", Changing)
     with pytest.raises(BiomedError, match="changes while it is read"):
         annotate_collection(str(ruler), notes, tmp_path / "out", TWO)
 

@@ -23,7 +23,7 @@ from spacy_biomed.language_models.cleaning import (
 from spacy_biomed.language_models.deduplication import NearDuplicates
 from spacy_biomed.language_models.sentences import Thresholds
 from spacy_biomed.language_models.text_sources import read_documents
-from spacy_biomed.workers import pool
+from spacy_biomed.workers import process
 from spacy_biomed.workers.process import start_worker
 
 REPOSITORY = Path(__file__).parents[2]
@@ -261,7 +261,7 @@ def test_a_process_that_is_killed_is_one_line(tmp_path, monkeypatch):
         worker.kill()
         return worker
 
-    monkeypatch.setattr(pool, "start_worker", start)
+    monkeypatch.setattr(process, "start_worker", start)
     (tmp_path / "a.txt").write_text("\n".join(DOCUMENTS))
     output, source = tmp_path / "clean.txt", Source("a", (tmp_path / "a.txt",))
     with pytest.raises(BiomedError, match="^a process was killed.*with fewer --workers$"):

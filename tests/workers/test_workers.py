@@ -8,8 +8,13 @@ import pytest
 
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.workers import process
-from spacy_biomed.workers.pool import ProcessPool
-from spacy_biomed.workers.process import Worker, WorkerDied, WorkerFailed, thread_settings
+from spacy_biomed.workers.process import (
+    ProcessPool,
+    Worker,
+    WorkerDied,
+    WorkerFailed,
+    thread_settings,
+)
 
 SCRIPT = """
 import os, sys

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain, repeat
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +115,7 @@ def _create_document(part: _Part, default_id: str) -> Document:
         for annotation in _parts(passage, "annotations"):
             place = "a passage whose text is in its sentences; move it to its sentence"
             _refuse(annotation, place)
-    for relation in _all_relations(part):
-        with leaving_out():
-            document.relations.extend(_create_relations(relation, document))
+    _add_relations(document, _all_relations(part))
     return document
 
 
@@ -171,13 +169,37 @@ def _create_mention(annotation: _Part, locations: list[_Part], offset: int) -> M
     return Mention(label, tuple(sorted(fragments)), get_id(annotation, "id"), attributes)
 
 
-def _create_relations(relation: _Part, document: Document) -> Iterator[Relation]:
-    infons = _infons(relation)
-    labels = [infons.pop(key) for key in ("type", "relation") if key in infons]
-    roles = _find_roles(relation)
-    nodes = [] if roles else _parts(relation, "nodes")
-    ids = [get_id(node, "refid") for node in nodes]
+def _add_relations(document: Document, relations: list[_Part]) -> None:
     known = Counter(mention.id for mention in document.mentions)
+    concepts = {name for mention in document.mentions for name in list_concepts(mention)}
+    related: set[str] = set()
+    for relation in relations:
+        with leaving_out():
+            infons = _infons(relation)
+            labels = [infons.pop(key) for key in ("type", "relation") if key in infons]
+            roles = _find_roles(relation)
+            ids = [] if roles else _find_nodes(relation, known, document)
+            if not ids:
+                ids = roles or _find_concepts(infons, concepts)
+                related.update(ids)
+            if not labels or len(ids) < 2:
+                raise BiomedError(
+                    f'{relation[_WHERE]}: a relation needs an infon with the key "type" and two '
+                    "nodes"
+                )
+            head, *tails = ids
+            id = get_id(relation, "id")
+            document.relations.extend(Relation(labels[0], head, tail, id) for tail in tails)
+    # An annotation that is numbered as a related concept is another thing.
+    document.mentions = [
+        replace(one, id="") if one.id in related else one for one in document.mentions
+    ]
+
+
+def _find_nodes(relation: _Part, known: Counter[str], document: Document) -> list[str]:
+    """Find the annotations that a relation names, each of which must be there once."""
+    nodes = _parts(relation, "nodes")
+    ids = [get_id(node, "refid") for node in nodes]
     for node, id in zip(nodes, ids, strict=True):
         if known[id] != 1:
             found = "are several annotations" if id in known else "is no annotation"
@@ -185,17 +207,7 @@ def _create_relations(relation: _Part, document: Document) -> Iterator[Relation]
                 f"{node[_WHERE]}: there {found} {quote(id)} in document "
                 f"{quote(document.id)}; write the id of one annotation as refid"
             )
-    if not nodes:
-        ids = roles or _find_concepts(infons, document)
-        # An annotation that is numbered as a concept is another thing.
-        mentions = document.mentions or ()
-        document.mentions = [replace(one, id="") if one.id in ids else one for one in mentions]
-    if not labels or len(ids) < 2:
-        raise BiomedError(
-            f'{relation[_WHERE]}: a relation needs an infon with the key "type" and two nodes'
-        )
-    for tail in ids[1:]:
-        yield Relation(labels[0], ids[0], tail, get_id(relation, "id"))
+    return ids
 
 
 def _find_roles(relation: _Part) -> list[str]:
@@ -206,14 +218,13 @@ def _find_roles(relation: _Part) -> list[str]:
     return found if len(found) == 2 and all(found) else []
 
 
-def _find_concepts(infons: dict[str, str], document: Document) -> list[str]:
+def _find_concepts(infons: dict[str, str], known: set[str]) -> list[str]:
     """Find the arguments of a relation without nodes.
 
     They are the values of infons that are concepts of mentions. Other values, such as BioRED's
     "novel", count only if fewer than two are concepts.
     """
-    names = {name for mention in document.mentions or () for name in list_concepts(mention)}
-    concepts = [value for value in infons.values() if value in names]
+    concepts = [value for value in infons.values() if value in known]
     return concepts if len(concepts) > 1 else list(infons.values())
 
 
@@ -225,16 +236,12 @@ def _parse_json(text: str, path: Path) -> list[_Part]:
     advice = "is it a BioC collection?"
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) > 1 and all(line.startswith("{") for _, line in lines):
-        parsed: Any = []
-        for number, line in lines:
-            parsed.append(parse_json(line, f"{path}:{number}", advice, has_lines=False))
-            _add_places(parsed[-1], repeat(f"{path}:{number}"))
+        parsed: Any = [
+            parse_json(line, f"{path}:{number}", advice, has_lines=False) for number, line in lines
+        ]
     else:
         parsed = parse_json(text, str(path), advice)
-        if len(lines) > 1:
-            _add_places(parsed, _list_places(text, path))
-        else:
-            _add_places(parsed, repeat(f"{path}:{lines[0][0]}"))
+    _add_places(parsed, text, path)
     if isinstance(parsed, list) and parsed and all(isinstance(one, dict) for one in parsed):
         # Services return a list of collections, or of documents.
         parts = [[one] if "passages" in one else _parts(one, "documents") for one in parsed]
@@ -248,22 +255,18 @@ def _parse_json(text: str, path: Path) -> list[_Part]:
     return _parts(parsed, "documents")
 
 
-def _list_places(text: str, path: Path) -> Iterator[str]:
-    """Where each object of JSON begins, in the order of their braces."""
-    for number, line in enumerate(_JSON_STRING.sub("", text).split("\n"), start=1):
-        yield from repeat(f"{path}:{number}", line.count("{"))
-
-
-def _add_places(parsed: Any, places: Iterator[str]) -> None:
-    """Store in each object where it begins."""
+def _add_places(parsed: Any, text: str, path: Path) -> None:
+    """Store in each object where it begins. Objects have the order of their braces in the text."""
+    lines = enumerate(_JSON_STRING.sub("", text).split("\n"), start=1)
+    places = (f"{path}:{number}" for number, line in lines for _ in range(line.count("{")))
     waiting = [parsed]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
             value[_WHERE] = next(places)
             value = [*value.values()]
-        inner = value if isinstance(value, list) else []
-        waiting += reversed([one for one in inner if isinstance(one, (dict, list))])
+        if isinstance(value, list):
+            waiting += reversed(value)
 
 
 def _convert_unit(element: Element) -> _Part:

@@ -121,7 +121,7 @@ class _Line:
         self.id, *self.fields = text.split("\t")
         self.kind = self.id[:1]
         self.text = text
-        if self.kind not in _SHAPES or not self.fields or not self.fields[0]:
+        if self.kind not in _SHAPES or not self.fields or not self.fields[0].strip():
             raise self.malformed()
 
     def malformed(self) -> BiomedError:

@@ -1,5 +1,6 @@
 import json
 import re
+from time import perf_counter
 
 import pytest
 
@@ -283,6 +284,28 @@ def test_a_concept_is_not_the_annotation_of_its_number(tmp_path, has_roles):
     (document,) = read_bioc(tmp_path / "a.json")
     ((head, tail, label, _),) = create_gold_doc(create_pipeline("en"), document)._.relations
     assert (head.text, label, tail.text) == ("two", "Bind", "one")
+
+
+def test_many_relations_of_concepts_are_read_in_seconds(tmp_path):
+    count = 2000
+    annotations = [
+        {
+            "id": str(number),
+            "infons": {"type": "Gene", "identifier": f"G{number}"},
+            "locations": [{"offset": 4 * number, "length": 3}],
+            "text": "one",
+        }
+        for number in range(count)
+    ]
+    relations = [
+        {"infons": {"type": "Bind", "entity1": f"G{number}", "entity2": f"G{number + 1}"}}
+        for number in range(count - 1)
+    ]
+    path = write_json(tmp_path, passage(0, "one " * count, annotations), relations=relations)
+    start = perf_counter()
+    (document,) = read_bioc(path)
+    assert len(document.relations) == count - 1
+    assert perf_counter() - start < 10
 
 
 @pytest.mark.parametrize("write", [write_json, write_xml])

@@ -186,7 +186,7 @@ def distill(
     """
     with importing_extra("distillation needs PyTorch and transformers"):
         from ..language_models.distillation import distill as run
-        from ..language_models.distillation_recipe import DistillationRecipe
+        from ..language_models.recipe import DistillationRecipe
     _train(run, DistillationRecipe, recipe, context)
 
 

@@ -190,9 +190,8 @@ def distillation(
     """
     overrides = parse_overrides(context)
     with importing_extra("training needs PyTorch"):
-        from ..language_models.distillation_recipe import DistillationRecipe
         from ..language_models.objectives import OBJECTIVES
-        from ..language_models.recipe import read_recipe
+        from ..language_models.recipe import DistillationRecipe, read_recipe
         from ..language_models.text_sources import read_documents
         from ..studies.distillation_study import make_students
         from ..studies.planning import plan_study

@@ -1,11 +1,10 @@
 from .cleaning import CleaningReport, CleaningSettings, Source, clean_corpus
 from .deduplication import NearDuplicates
 from .distillation import create_smaller, distill, take_layers
-from .distillation_recipe import DistillationRecipe
 from .initialization import create_language_model, load_language_model
 from .objectives import Needs, Objective, Outputs, Shape
 from .pretraining import pretrain
-from .recipe import PretrainingRecipe, TrainingRecipe, read_recipe
+from .recipe import DistillationRecipe, PretrainingRecipe, TrainingRecipe, read_recipe
 from .run_folders import RunReport
 from .sentences import LanguageIdentifier, SentenceFilter, SentenceSplitter, Thresholds
 from .text_sources import read_documents, sample_documents

@@ -14,12 +14,17 @@ from rich.console import Console
 from ..errors import BiomedError, list_choices
 from ..files.outputs import record_file, remove_directory, replace_text, replacing_directory
 from ..language_models.distillation import distill, logits_setting, prepare_student
-from ..language_models.distillation_recipe import DistillationRecipe, ObjectiveSection
 from ..language_models.initialization import load_language_model
 from ..language_models.objectives import OBJECTIVES, Shape
 from ..language_models.packed_sequences import fingerprint
 from ..language_models.pretraining import pretrain
-from ..language_models.recipe import Existing, Output, PretrainingRecipe
+from ..language_models.recipe import (
+    DistillationRecipe,
+    Existing,
+    ObjectiveSection,
+    Output,
+    PretrainingRecipe,
+)
 from .runs import create_digest, read_result
 
 if TYPE_CHECKING:

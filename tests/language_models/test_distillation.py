@@ -15,16 +15,16 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from spacy_biomed.encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from spacy_biomed.encoders.loading import save_encoder
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.language_models.distillation import distill, prepare_models
-from spacy_biomed.language_models.distillation_recipe import DistillationRecipe
-from spacy_biomed.language_models.distillation_trainer import (
+from spacy_biomed.language_models.distillation import (
     DistillationTrainer,
+    distill,
+    prepare_models,
     show_attention,
 )
 from spacy_biomed.language_models.initialization import create_config, create_language_model
 from spacy_biomed.language_models.objectives import OBJECTIVES, Needs, Outputs
 from spacy_biomed.language_models.packed_sequences import prepare_text
-from spacy_biomed.language_models.recipe import FreshEncoder
+from spacy_biomed.language_models.recipe import DistillationRecipe, FreshEncoder
 from spacy_biomed.language_models.trainer import RowSelection
 from spacy_biomed.language_models.vocabulary import learn_word_pieces
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.language_models.distillation_recipe import DistillationRecipe
 from spacy_biomed.language_models.objectives import OBJECTIVES, Shape
-from spacy_biomed.language_models.recipe import read_recipe
+from spacy_biomed.language_models.recipe import DistillationRecipe, read_recipe
 
 RECIPE = """\
 [text]

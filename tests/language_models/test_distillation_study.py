@@ -13,7 +13,6 @@ from spacy_biomed.encoders.batching.word_piece_tokenizer import WordPieceTokeniz
 from spacy_biomed.encoders.loading import save_encoder
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.language_models.distillation import prepare_models
-from spacy_biomed.language_models.distillation_recipe import DistillationRecipe
 from spacy_biomed.language_models.initialization import (
     create_config,
     create_language_model,
@@ -21,7 +20,7 @@ from spacy_biomed.language_models.initialization import (
 )
 from spacy_biomed.language_models.objectives import OBJECTIVES
 from spacy_biomed.language_models.pretraining import prepare_model
-from spacy_biomed.language_models.recipe import FreshEncoder
+from spacy_biomed.language_models.recipe import DistillationRecipe, FreshEncoder
 from spacy_biomed.language_models.run_folders import start_processes
 from spacy_biomed.language_models.vocabulary import learn_word_pieces
 from spacy_biomed.studies import distillation_study

@@ -14,8 +14,7 @@ from transformers import (
 )
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.language_models.distillation import create_smaller, take_layers
-from spacy_biomed.language_models.distillation_trainer import show_attention
+from spacy_biomed.language_models.distillation import create_smaller, show_attention, take_layers
 
 SHAPE = {"num_hidden_layers": 4, "hidden_size": 8, "num_attention_heads": 2}
 

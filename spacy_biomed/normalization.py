@@ -85,7 +85,7 @@ _LONGEST_OPEN = len(" without")
 _JOINING = re.compile(
     r"\s*(?:of|or|and|with|to|that|which|who|than|by|de|del|y|o|con|que|por|para|al)(?!\w)"
 )
-_DOSE = r"\d+(?:[.,]\d+)? ?(?:mg|mcg|[µμu]g|g|ml|meq|iu|ui|units?|unidades)(?!\w)"
+_DOSE = r"(?<!\d)\d+(?:[.,]\d+)? ?(?:mg|mcg|[µμu]g|g|ml|meq|iu|ui|units?|unidades)(?!\w)"
 _HAS_DOSE = re.compile(_DOSE, re.IGNORECASE)
 _DRUG_AND_DOSE = re.compile(rf"\s*[^\W\d_][\w-]*(?: [\w-]+){{0,2}} {_DOSE}", re.IGNORECASE)
 
@@ -327,16 +327,20 @@ def _has_mostly_capitals(text: str) -> bool:
 
 def _lower_runs(text: str) -> str:
     """Lower the words of runs without small letters, if they have several long words."""
-    words: dict[int, list[re.Match[str]]] = {}
+    runs: list[list[re.Match[str]]] = []
+    end = 0
     for word in _WORD.finditer(text):
-        run = _RUN.match(text, word.start())
-        words.setdefault(run.end() if run else word.start(), []).append(word)
+        if word.start() >= end:
+            run = _RUN.match(text, word.start())
+            end = run.end() if run else word.end()
+            runs.append([])
+        runs[-1].append(word)
     parts, place = [], 0
-    for run_words in words.values():
-        long = sum(len(word[0]) >= _LONG for word in run_words)
+    for words in runs:
+        long = sum(len(word[0]) >= _LONG for word in words)
         if long < 2:
             continue
-        for word in run_words:
+        for word in words:
             is_name = long < 4 and len(word[0]) >= _LONG
             parts += [text[place : word.start()], _title(word) if is_name else _lower(word)]
             place = word.end()

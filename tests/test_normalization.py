@@ -1,5 +1,7 @@
 """What the encoder reads in place of a text, and which characters of the text that is."""
 
+import time
+
 import numpy as np
 import pytest
 import spacy
@@ -142,3 +144,16 @@ def test_a_long_line_takes_no_time_of_its_own():
     line = "One " + "word " * 200_000
     assert normalize_text(f"{line}end\nNew") is None
     assert normalize_text(f"{line}end\nnew").text == f"{line}end new"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{'seen in clinic today ' * 60_000}\nACUTE RENAL\n{'ABC 123 ' * 50_000}",
+        f"a code of {'9' * 20_000} with\naspirin 100 mg daily",
+    ],
+)
+def test_codes_and_digits_take_no_quadratic_time(text):
+    start = time.perf_counter()
+    normalize_text(text)
+    assert time.perf_counter() - start < 20

@@ -5,9 +5,10 @@ from dataclasses import replace
 from itertools import chain, combinations, pairwise
 from operator import attrgetter
 
-from ..annotations.marked_arguments import Argument, find_marked_arguments, mark_arguments
+from ..annotations.marked_arguments import Argument, mark_arguments
 from ..errors import BiomedError, quote
-from ..formats.documents import Document, Mention, Offsets, Relation, mention_names
+from ..formats.documents import Document, Mention, Offsets, mention_names
+from ..formats.marked_relations import create_marked_document
 from ..formats.repairs import note
 from ..notes.sentence_starts import find_sentence_starts
 
@@ -153,20 +154,10 @@ def _mark_pair(
     id = ".".join([document.id, *(one.id for one in pair)])
     first, second = (Argument(*one.fragments[0], one.label) for one in pair)
     text = mark_arguments(document.text, first, second, "tags", (0, len(document.text)))
-    marked = find_marked_arguments(text)
+    marked = create_marked_document(id, text, label, document.source)
     if marked is None:
         note(SHARED_WORDS, f"{document.source}: {quote(id)}")
-        return
-    ids = ("T1", "T2")
-    yield Document(
-        id=id,
-        text=text,
-        mentions=[
-            Mention(one.label, ((one.start, one.end),), id)
-            for one, id in zip(marked, ids, strict=True)
-        ],
-        relations=[] if label is None else [Relation(label, *ids)],
-        sentences=[(0, len(text))],
-        part_of=document.part_of or document.id,
-        source=document.source,
-    )
+    else:
+        marked.sentences = [(0, len(text))]
+        marked.part_of = document.part_of or document.id
+        yield marked

@@ -92,18 +92,29 @@ def read_relation_tsv(
 def _create_document(
     text: str, label: str, id: str, where: str, negative_labels: Collection[str]
 ) -> Document:
-    arguments = find_marked_arguments(text)
-    if arguments is None:
+    is_negative = label.strip().lower() in negative_labels
+    document = create_marked_document(id, text, None if is_negative else label, where)
+    if document is None:
         raise BiomedError(
             f"{where}: no two arguments in {quote(text)}; mark one as << head >> and one as "
             f"[[ tail ]], or put tags such as @GENE$ and @DISEASE$ in their places"
         )
+    return document
+
+
+def create_marked_document(id: str, text: str, label: str | None, where: str) -> Document | None:
+    """Create the document of a text that marks two arguments; None if it does not mark two.
+
+    Their relation has the label; there is none if that is None.
+    """
+    arguments = find_marked_arguments(text)
+    if arguments is None:
+        return None
     mentions = [
         Mention(argument.label, ((argument.start, argument.end),), id)
         for argument, id in zip(arguments, (HEAD, TAIL), strict=True)
     ]
-    is_negative = label.strip().lower() in negative_labels
-    relations = [] if is_negative else [Relation(label, HEAD, TAIL)]
+    relations = [] if label is None else [Relation(label, HEAD, TAIL)]
     return Document(id=id, text=text, mentions=mentions, relations=relations, source=where)
 
 

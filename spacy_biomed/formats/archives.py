@@ -1,10 +1,7 @@
 """Files in folders and in zip files, also zip files in zip files."""
 
 import io
-import lzma
-import struct
 import zipfile
-import zlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -15,17 +12,6 @@ from ..files.compression import check_ratio
 from .repairs import leaving_out
 
 _ZIP = ".zip"
-# What zipfile raises for damaged content.
-_DAMAGED = (
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    EOFError,
-    OSError,
-    RuntimeError,
-    ValueError,
-)
 # Levels of zip files within zip files; what programs export has two.
 _DEEPEST = 3
 
@@ -76,7 +62,7 @@ def _list_members(
 ) -> Iterator[PackedFile]:
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
-    except _DAMAGED as error:
+    except Exception as error:  # zipfile raises errors of many kinds for damaged content
         reason = escape(str(error))
         raise BiomedError(f"{path}: no zip file ({reason}); export it again") from None
     # Without folders, which may be named like files.
@@ -87,7 +73,7 @@ def _list_members(
         check_ratio(min(info.compress_size, len(content)), info.file_size, path)
         try:
             return archive.read(info)
-        except _DAMAGED:
+        except Exception:
             raise BiomedError(
                 f"{path}: cannot read {quote(str(member))} in this zip file; export it again"
             ) from None

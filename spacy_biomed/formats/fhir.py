@@ -13,7 +13,8 @@ from typing import Any
 
 from ..annotations.assertions import ASSERTIONS
 from ..annotations.sections import SECTION
-from ..errors import BiomedError, escape, list_choices, quote
+from ..errors import BiomedError, list_choices, quote
+from ..files.compression import reading
 from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard, Row, list_entities
 from .json_fields import parse_json
 from .registry import Format
@@ -42,15 +43,12 @@ def read_meanings(path: Path | None) -> dict[str, dict[str, str]]:
     Raises:
         BiomedError: if the file cannot be read, or has something else.
     """
-    own_file = files(__package__).joinpath("label_meanings.json")
-    known: dict[str, dict[str, str]] = json.loads(own_file.read_text(encoding="utf8"))
+    packaged = files(__package__).joinpath("label_meanings.json")
+    known: dict[str, dict[str, str]] = json.loads(packaged.read_text(encoding="utf8"))
     if path is None:
         return known
-    try:
+    with reading(path):
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8"
-        raise BiomedError(f"{path}: cannot be read ({escape(reason)}); check the file") from None
     own = parse_json(text, str(path), "check the file")
     for label, meaning in own.items() if isinstance(own, dict) else [("", None)]:
         is_meant = isinstance(meaning, dict) and {*meaning} <= {"resource", "system"}

@@ -96,31 +96,31 @@ def _all_relations(document: _Part) -> list[_Part]:
 
 def _create_document(part: _Part, default_id: str) -> Document:
     id = get_id(part, "id") or default_id
-    document = Document(id, "", [], [], sentences=[], source=part[_WHERE])
+    document = Document(id, "", [], [], source=part[_WHERE])
     if "passages" not in part:
         raise BiomedError(f"{document.source}: the document has no 'passages'; add them")
     for annotation in _parts(part, "annotations"):
         with leaving_out():
-            _refuse(annotation, "a document; move it to its passage")
+            raise BiomedError(
+                f"{annotation[_WHERE]}: an annotation on a document; move it to its passage"
+            )
+    units: list[Offsets] = []
+    are_sentences = True
     for passage in _parts(part, "passages"):
         sentences = _parts(passage, "sentences")
         if passage.get("text") or not sentences:
-            document.sentences = None
+            are_sentences = False
             _add_text(document, passage, [passage, *sentences])
             continue
-        for sentence in sentences:
-            offsets = _add_text(document, sentence, [sentence])
-            if document.sentences is not None:
-                document.sentences.append(offsets)
+        units += [_add_text(document, sentence, [sentence]) for sentence in sentences]
         for annotation in _parts(passage, "annotations"):
-            place = "a passage whose text is in its sentences; move it to its sentence"
-            _refuse(annotation, place)
+            raise BiomedError(
+                f"{annotation[_WHERE]}: an annotation on a passage whose text is in its "
+                "sentences; move it to its sentence"
+            )
+    document.sentences = units if are_sentences else None
     _add_relations(document, _all_relations(part))
     return document
-
-
-def _refuse(annotation: _Part, place: str) -> None:
-    raise BiomedError(f"{annotation[_WHERE]}: an annotation on {place}")
 
 
 def _add_text(document: Document, unit: _Part, annotated: list[_Part]) -> Offsets:

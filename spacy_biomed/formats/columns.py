@@ -11,7 +11,7 @@ from pathlib import Path
 from ..errors import BiomedError, escape, list_choices, quote
 from .documents import Document, Mention, Offsets, list_files, read_lines
 from .registry import Format
-from .repairs import leaving_out
+from .repairs import keep_sound, leaving_out
 
 # The tags that may start a mention, by scheme.
 _STARTS = {"iob1": "BI", "iob2": "B", "bioes": "BS"}
@@ -108,8 +108,7 @@ def _read_rows(path: Path, encoding: str) -> list[list[list[Row]]]:
     A sentence with a line that is left out is left out as a whole: its text would be another one.
     """
     documents: list[list[list[Row]]] = [[]]
-    sentence: list[Row] = []
-    is_sound = True
+    sentence: list[tuple[int, str]] = []
     for number, line in enumerate([*read_lines(path, encoding), ""], start=1):
         if number == 1 and line.startswith(_WEBANNO):
             raise BiomedError(
@@ -123,14 +122,12 @@ def _read_rows(path: Path, encoding: str) -> list[list[list[Row]]]:
                 _COMMENT.fullmatch(line) or ("\t" not in line and not _TAG.search(line))
             )
             if not is_comment:
-                count = len(sentence)
-                with leaving_out():
-                    sentence.append(_parse_row(line, path, number))
-                is_sound = is_sound and len(sentence) > count
+                sentence.append((number, line))
             continue
-        if sentence and is_sound:
-            documents[-1].append(sentence)
-        sentence, is_sound = [], True
+        rows = list(keep_sound(partial(_parse_row, path), sentence))
+        if rows and len(rows) == len(sentence):
+            documents[-1].append(rows)
+        sentence = []
         if is_start:
             documents.append([])
     if not any(documents):
@@ -182,7 +179,8 @@ def _find_label(path: Path) -> str:
     )
 
 
-def _parse_row(line: str, path: Path, number: int) -> Row:
+def _parse_row(path: Path, numbered: tuple[int, str]) -> Row:
+    number, line = numbered
     columns = line.split("\t") if "\t" in line else [cell for cell in line.split(" ") if cell]
     token, tag = columns[0].strip(" "), columns[-1].strip()
     if len(columns) < 2 or not token or not tag or "\r" in line:

@@ -26,20 +26,17 @@ Offsets = tuple[int, int]
 
 BYTE_ORDER_MARK = "\ufeff"
 
-# Encodings that Python has for other purposes than files: some fail on any text, or decode to
-# something that is not a character.
-_NOT_OF_FILES = frozenset(
-    {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
-)
+# Encodings that Python has for other purposes than files.
+_NOT_OF_FILES = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """An annotated mention: one or more fragments of the text under one label.
+    """An annotated mention.
 
     Attributes:
         fragments: half-open `(start, end)` pairs in Unicode code points, in text order. A mention
-            of more than one fragment is discontinuous.
+            of more than one is discontinuous.
         id: the identifier that the source file gives it (brat's `T1`), or "".
         attributes: further information in the source (negation, normalisation, note).
     """
@@ -153,14 +150,11 @@ def create_pair(
     *,
     may_be_empty: bool = False,
 ) -> Document:
-    """Create the document of a pair of texts, with white space around each text removed.
-
-    Args:
-        where: `file:line`, the document's source.
-        may_be_empty: accept a pair with one empty text, as some are published.
+    """Create the document of a pair of texts, without white space around them.
 
     Raises:
-        BiomedError: if a text is empty or contains the separator of pairs.
+        BiomedError: at `where` (`file:line`), if a text contains the separator of pairs or is
+            empty; with `may_be_empty`, if both are.
     """
     first, second = first.strip(), second.strip()
     for name, text in (("first", first), ("second", second)):
@@ -176,12 +170,10 @@ def create_question(
 ) -> Document:
     """Create the document of a question and its context.
 
-    Args:
-        answers: (start, end) of each answer in the context; None if answers are not annotated.
-        where: file and place, for messages.
+    `answers` are offsets in the context; None if answers are not annotated.
 
     Raises:
-        BiomedError: if a text contains the separator of pairs.
+        BiomedError: at `where`, if a text contains the separator of pairs.
     """
     document = _join_texts(id, question, context, where)
     if answers is not None:
@@ -276,13 +268,12 @@ def look_up(known: Mapping[str, T], id: str, where: str, what: str) -> T:
 
 
 def list_files(path: Path, suffixes: Iterable[str]) -> list[Path]:
-    """List the files of a corpus: the path itself, or files with a suffix in and below a folder.
+    """List the path itself, or files with a suffix in and below a folder.
 
     Hidden files are left out, and what `annotate` notes beside its results.
 
     Raises:
-        BiomedError: if there is no such file, or something in the folder cannot be read
-            (`files.folders`).
+        BiomedError: if there is no such file, or something in the folder cannot be read.
     """
     if path.is_file():
         return [path]
@@ -336,11 +327,8 @@ def check_characters(document: Document) -> None:
 def join_fragments(text: str, mention: Mention, where: str) -> Mention:
     """Sort a mention's fragments, and join fragments with only white space between them.
 
-    Args:
-        where: `file:line`, for the message.
-
     Raises:
-        BiomedError: if two fragments overlap.
+        BiomedError: at `where` (`file:line`), if two fragments overlap.
     """
     joined: list[Offsets] = []
     for start, end in sorted(mention.fragments):
@@ -356,12 +344,7 @@ def join_fragments(text: str, mention: Mention, where: str) -> Mention:
 def check_mention(
     text: str, mention: Mention, covered: str | None, where: str, *, any_case: bool = False
 ) -> None:
-    """Check the offsets of a mention.
-
-    Args:
-        covered: the string that the file gives for the mention; None if the format gives none.
-        where: `file:line`, for the message.
-        any_case: as in `is_covered`.
+    """Check the offsets of a mention; the arguments are those of `repairs.locate`.
 
     Raises:
         BiomedError: if the mention lies beyond the text, is empty, or reads differently.

@@ -49,14 +49,7 @@ class Layers(NamedTuple):
 
 
 class AnnotatedDocument(NamedTuple):
-    """A document and what was found in it.
-
-    Attributes:
-        number: its number in the input.
-        item: its row.
-        doc: the document.
-        found: see `describe`.
-    """
+    """A document with its number in the input, its row there, and what `describe` found."""
 
     number: int
     item: Item
@@ -69,7 +62,6 @@ class AnnotatedShard(NamedTuple):
 
     Attributes:
         documents: each can be read once.
-        layers: layers that the pipeline writes.
         counts: what was counted, to which a format may add.
         name: of the shard, such as `part-00012`.
         pipeline: name and version of the pipeline.

@@ -112,11 +112,10 @@ def _find_hallmarks(cell: str, where: str, number: int) -> set[str]:
 def split_hoc(documents: Sequence[Document], folder: Path | str) -> dict[str, list[Document]]:
     """Split the abstracts, or their sentences, into train, dev and test.
 
-    The corpus is published without a split. If its folder contains the lists of PubMed ids that
-    papers share, `train_docid.txt`, `dev_docid.txt` and `test_docid.txt` (one id per line; the BLUE
-    benchmark publishes them, with 1,108, 157 and 315 abstracts), they determine the split.
-    Otherwise the parts are 70, 10 and 20 percent of the abstracts, sorted by id and then shuffled
-    by Python's random generator with seed 0.
+    The corpus is published without a split. If its folder has the lists of PubMed ids that papers
+    share (of the BLUE benchmark), `train_docid.txt`, `dev_docid.txt` and `test_docid.txt` with an
+    id on each line, they determine the split. Otherwise the parts are 70, 10 and 20 percent of the
+    abstracts, sorted by id and then shuffled with seed 0.
 
     Raises:
         BiomedError: if a list has an id that the corpus does not.

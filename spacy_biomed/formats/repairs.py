@@ -164,10 +164,9 @@ def locate(
 ) -> Mention:
     """Return a mention at the place where the text reads as its file quotes it.
 
-    Its offsets are used if the text there is the string, white space (and with `any_case` case)
-    aside, or if the string is a normal form of the text (`reads_as`). Else the mention moves to the
-    only occurrence within 2, 10 or 40 characters. White space at the edges of fragments is removed,
-    since it belongs to no token.
+    Its offsets are used if the text there is the string, white space aside, or if the string is a
+    normal form of the text (`reads_as`). Else the mention moves to the only occurrence within 2, 10
+    or 40 characters. White space at the edges of fragments is removed, since no token has it.
 
     Args:
         covered: the string that the file gives for the mention; None if it gives none.

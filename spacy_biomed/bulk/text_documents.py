@@ -27,7 +27,6 @@ from ..files.sources import (
 MADE_BY = "spacy biomed deidentify"
 # The endings of a format that may stand for each other.
 _FAMILIES = [(".txt", ".text"), (".jsonl", ".ndjson"), (".json",), (".csv", ".tsv"), (".parquet",)]
-_ENDINGS = "give .txt, .jsonl, .json, .csv, .tsv or .parquet, or a folder of .txt files"
 # Rows of a Parquet file to write at a time.
 _GROUP_ROWS = 10_000
 
@@ -42,8 +41,6 @@ def find_texts(path: Path, columns: Columns, layout: Layout = Layout()) -> Part:
         raise BiomedError(
             f"{first.path}: in a folder, each .txt file is a document; give this by itself"
         )
-    if not path.is_dir():
-        _find_family(path)
     return first
 
 
@@ -96,19 +93,12 @@ def _writing_identifier(output: Path, identifier: str) -> Iterator[None]:
 
 
 def check_same_format(source: Path, output: Path) -> None:
-    """Raise BiomedError if an output's ending is not that of the format of its source."""
+    """Raise BiomedError if an output has another format than its source (`find_texts`)."""
     if source.is_dir():
         return
-    family = _find_family(source)
+    (family,) = [family for family in _FAMILIES if find_kind(source.name) in family]
     if find_kind(output.name) not in family:
         raise BiomedError(f"{output}: name a {family[0]} file, as {source.name} is one")
-
-
-def _find_family(path: Path) -> tuple[str, ...]:
-    families = (family for family in _FAMILIES if find_kind(path.name) in family)
-    if found := next(families, None):
-        return found
-    raise BiomedError(f"{path}: the ending of the name is unknown; {_ENDINGS}")
 
 
 def _write(writer: codecs.StreamWriter, text: str, where: str) -> None:

@@ -186,8 +186,8 @@ def reidentify(
     check_output(output, [vault, *filter(None, [vault_key_file])])
     key = read_vault_key(vault_key_file)
     layout = options.read_layout(encoding, delimiter, quoting)
-    check_same_format(texts, output)
     columns = Columns(text_field, keep=list_columns(texts, text_field, layout))
+    check_same_format(texts, output)
     part = find_texts(texts, columns, layout)
     stored = Vault(vault, key, texts)
     number = -1

@@ -6,7 +6,6 @@ from pathlib import Path
 from zipfile import is_zipfile
 
 import typer
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from rich.console import Console
 from rich.table import Column, Table
 from wasabi import msg
@@ -109,11 +108,7 @@ def _find_wheel(folder: Path) -> Path:
             "wheel` builds one"
         )
     wheel = found[-1]
-    try:
-        parse_wheel_filename(wheel.name)
-    except InvalidWheelFilename:
-        raise BiomedError(f"{wheel}: not the name of a wheel; build it again") from None
-    if not (wheel.is_file() and is_zipfile(wheel)):
+    if not is_zipfile(wheel):
         raise BiomedError(f"{wheel}: not a wheel, or a damaged one; build or copy it again")
     return wheel
 

@@ -29,14 +29,9 @@ SEED = typer.Option(0, min=0, max=LARGEST_SEED, help="Seed of everything random.
 
 
 class _DefaultsToOneCorpus(OneLineGroup):
-    """Uses the command for one corpus if no command is named.
-
-    Up to version 0.1 the template came first: `init-config configs/ner.cfg CORPUS CONFIG`.
-    """
+    """Uses the command for one corpus if no command is named."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0].endswith(".cfg"):
-            args = ["--template", *args]
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
             args = [ONE_CORPUS, *args]
         return super().parse_args(ctx, args)

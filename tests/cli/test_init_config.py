@@ -11,20 +11,13 @@ def write_config(*arguments: object) -> str:
     return output.read_text(encoding="utf8")
 
 
-@pytest.mark.parametrize("template", ["ner", "ner_linear"])
-def test_the_template_may_come_first_as_a_file_of_configs(tiny_corpus, tmp_path, template):
-    now = write_config("--template", template, tiny_corpus, tmp_path / "now.cfg")
-    then = write_config(f"configs/{template}.cfg", tiny_corpus, tmp_path / "then.cfg")
-    assert now == then
-
-
 def test_a_file_of_the_user_in_a_folder_of_that_name_is_the_template(
     tiny_corpus, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs" / "ner.cfg").write_text("[training]\ndropout = 0.25\n", encoding="utf8")
-    written = write_config("configs/ner.cfg", tiny_corpus, tmp_path / "own.cfg")
+    written = write_config("--template", "configs/ner.cfg", tiny_corpus, tmp_path / "own.cfg")
     assert "\ndropout = 0.25\n" in written
     assert "[components.biomed_ner]" in written
 

@@ -33,12 +33,8 @@ _PACKAGES = ("spacy-biomed", "spacy", "thinc", "onnxruntime", "openvino", "torch
 class FinishedShard:
     """A line of `_finished.jsonl`.
 
-    Attributes:
-        shard: its number.
-        counts: documents, words, entities and so on.
-        files: the SHA-256 of each file by its path in the output. A folder has the SHA-256 of the
-            lines that `sha256sum *` prints there.
-        errors: `id` and `reason` of each row that was not annotated.
+    `files` has the SHA-256 of each file by its path in the output; a folder has that of the lines
+    that `sha256sum *` prints there. `errors` has `id` and `reason` of each row that failed.
     """
 
     shard: int

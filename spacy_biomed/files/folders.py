@@ -25,17 +25,12 @@ class FoundFile(NamedTuple):
 
 
 def find_files(folder: Path, is_wanted: Callable[[str], bool]) -> list[FoundFile]:
-    """Find files in and below a folder, in order of their paths.
+    """Find the files in and below a folder that are wanted by their names, in order of their paths.
 
     Links to files are followed. Links to folders are not: they may lead in a circle. Names that
-    begin with a dot are left out.
-
-    Args:
-        is_wanted: decides on a file by its name.
-
-    Returns:
-        the files. Entries that cannot be read have an error: folders without permission, links to
-        folders or to nothing, pipes or devices, and wanted files in a compression that is not.
+    begin with a dot are left out. Entries that cannot be read have an error: folders without
+    permission, links to folders or to nothing, pipes or devices, and wanted files in a compression
+    that is not.
     """
     found: list[FoundFile] = []
     waiting = [""]

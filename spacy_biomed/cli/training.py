@@ -197,9 +197,7 @@ def train(
     html: Path = typer.Option(
         None, dir_okay=False, help="Page to write at the end: scores and learning curves."
     ),
-    code: Path = typer.Option(
-        None, "--code", "-c", exists=True, help="Python file that registers functions to use."
-    ),
+    code: Path = options.CODE,
 ) -> None:
     """Train as `spacy train` does, and continue a run that was stopped.
 

@@ -18,7 +18,7 @@ from ..encoders.batching.concurrency import default_threads
 from ..errors import BiomedError
 from ..files.digests import hash_file
 from ..files.outputs import check_replaceable, working_directory, write_part
-from ..files.sources import Part
+from ..files.sources import Part, has_changed
 from ..formats.fhir import read_meanings
 from ..formats.registry import check_columns, find_output, get_format
 from ..pipeline.ner.calibrating import list_uncalibrated
@@ -82,11 +82,6 @@ class BulkReport:
     shards: int
     continued: int
     uncalibrated: list[str]
-
-    @property
-    def errors(self) -> int:
-        """Number of rows that were not annotated."""
-        return len(self.failed)
 
 
 # Called with the rows that are done, the rows in total, and the words that this run has annotated.
@@ -175,7 +170,7 @@ def annotate_collection(
                         watch.errors += len(one.errors)
                         watch.check(output, settings.max_errors)
                 if find_states(find_input(source, settings, deidentification)) != states:
-                    raise parts[0].has_changed()
+                    raise has_changed(source)
                 check_no_others(output, finished)
             write_results(output, finished)
             # It stops readers of the whole folder, which would mix its tables.
@@ -247,9 +242,8 @@ def _annotate_here(
     on_row: Callable[[int, int], None],
     annotator: ShardAnnotator,
 ) -> Generator[FinishedShard, None, None]:
-    with closing(annotator):
-        for number in unfinished:
-            yield annotator.annotate(number, partial(on_row, 1))
+    for number in unfinished:
+        yield annotator.annotate(number, partial(on_row, 1))
 
 
 def annotate_in_processes(

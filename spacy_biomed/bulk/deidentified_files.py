@@ -16,7 +16,7 @@ from ..deidentification.vault import check_new, identifier_place, read_vault_key
 from ..errors import BiomedError
 from ..files.compression import strip_compression
 from ..files.outputs import MARKER, remove_directory, replace_text, replacing_file
-from ..files.sources import Item, Part, is_text, printable
+from ..files.sources import Item, Part, has_changed, is_text, printable
 from ..normalization import is_in_capitals
 from .annotating import BulkSettings, Progress, annotate_collection, check_failed
 from .deidentification import DEIDENTIFIED_BY, Deidentification, hash_text
@@ -28,11 +28,8 @@ from .text_documents import check_same_format, find_texts, writing_texts
 class DeidentifiedFiles:
     """What a run reads and writes.
 
-    Attributes:
-        texts: file or folder of documents.
-        output: its copy with de-identified texts.
-        annotations: JSON lines to write, with what replaces the mentions; None for none.
-        vault: file to write with the originals; None for none.
+    `output` is the copy of `texts`, a file or folder. If not None, `annotations` gets JSON lines
+    with what replaces the mentions, and `vault` the originals.
     """
 
     texts: Path
@@ -213,7 +210,7 @@ def _combine(
         item = next((item for row, item in items if row == number), None)
         # Offsets in another text would leave names in it.
         if item is None or item.error or hash_text(item.text) != text_hash:
-            raise part.has_changed()
+            raise has_changed(part.path)
         yield item, Deidentified(item.text, map(tuple, replaced))
     part.check_same()
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +16,7 @@ from ..annotations.document_keys import DOCUMENT_ID
 from ..errors import BiomedError, DamagedPipelineError
 from ..files.outputs import write_part
 from ..files.records import Layout
-from ..files.sources import Columns, Item, Part, printable
+from ..files.sources import Columns, Item, Part, has_changed, printable
 from ..formats.fhir import read_meanings
 from ..formats.findings import AnnotatedDocument, AnnotatedShard, Layers, describe, find_layers
 from ..formats.inputs import find_parts
@@ -27,10 +27,8 @@ from .deidentification import REPLACEMENTS, Deidentification
 from .manifest import FinishedShard, Manifest, describe_pipeline, hash_folder, read_manifest
 from .time_limit import DEFAULT_SECONDS, TookTooLong, limit_each
 
-# What the pipeline's vocabulary learns from texts is forgotten after so many characters: memory
-# stays constant, and small shards do not each begin with an empty cache of words.
-REMEMBERED_CHARACTERS = 5_000_000
-# The words of the first texts are not forgotten: of other words, spaCy's tokenizer caches none.
+# What the pipeline's vocabulary learns from texts is forgotten after each shard, but not the words
+# of the first texts: of other words, spaCy's tokenizer caches none.
 LEARNED_CHARACTERS = 500_000
 # Times that a shard is begun, if the process that annotates it dies.
 ATTEMPTS = 3
@@ -78,12 +76,7 @@ class BulkSettings:
 class ShardWork:
     """What a process needs to annotate shards, and what it has to find where it runs.
 
-    Attributes:
-        pipeline: installed package or pipeline directory.
-        source, output: file or folder to annotate, and output folder.
-        deidentification: how the documents are de-identified; None if they are not.
-        manifest: that of the output.
-        states: the state of each part of the input by its name.
+    `states` has the state of each part of the input by its name.
     """
 
     pipeline: str
@@ -108,10 +101,7 @@ Engine = Callable[
 
 
 class ShardAnnotator:
-    """Annotates and writes single shards.
-
-    The pipeline is in a memory zone until `close`.
-    """
+    """Annotates and writes single shards, each in a memory zone."""
 
     def __init__(self, work: ShardWork, nlp: Language, parts: list[Part]):
         self.work, self.nlp, self.parts = work, nlp, parts
@@ -120,13 +110,6 @@ class ShardAnnotator:
         self.format = REPLACEMENTS if work.deidentification else get_format(self._fixed["format"])
         self.layers = find_layers(nlp)
         self._has_learned = False
-        self._zone = ExitStack()
-        self._characters = REMEMBERED_CHARACTERS  # since the zone began; there is none yet
-
-    def close(self) -> None:
-        """Forget what the pipeline's vocabulary learned from the texts."""
-        self._zone.close()
-        self._characters = REMEMBERED_CHARACTERS
 
     def annotate(
         self, number: int, on_row: Callable[[int], None] = lambda words: None
@@ -140,10 +123,6 @@ class ShardAnnotator:
         if not self._has_learned:
             learn_words(self.nlp, items)
             self._has_learned = True
-        if self._characters >= REMEMBERED_CHARACTERS:
-            self.close()
-            self._zone.enter_context(self.nlp.memory_zone())
-            self._characters = 0
         counts = Counter({"documents": 0, "words": 0, "entities": 0})
         errors: list[dict[str, str]] = []
         documents = annotate_rows(
@@ -160,20 +139,18 @@ class ShardAnnotator:
         )
         meta, name = self.nlp.meta, f"part-{number:05}"
         assert self.format.write is not None  # `find_output` has looked
-        files = self.format.write(
-            AnnotatedShard(
-                documents,
-                self.layers,
-                counts,
-                name,
-                pipeline=f"{meta['lang']}_{meta['name']} {meta['version']}",
-                keep=settings.columns.keep,
-                meanings=self._meanings,
-                date=self._fixed.get("date", ""),
-            )
+        annotated = AnnotatedShard(
+            documents,
+            self.layers,
+            counts,
+            name,
+            pipeline=f"{meta['lang']}_{meta['name']} {meta['version']}",
+            keep=settings.columns.keep,
+            meanings=self._meanings,
+            date=self._fixed.get("date", ""),
         )
-        # The length of documents that failed is unknown.
-        self._characters += REMEMBERED_CHARACTERS if errors else counts["characters"]
+        with self.nlp.memory_zone():
+            files = self.format.write(annotated)
         files = files if counts["documents"] else {}
         hashes = {file: sha256(content).hexdigest() for file, content in files.items()}
         if self.format.is_folder and files:
@@ -304,7 +281,7 @@ class ShardWorker:
             )
         parts = find_input(work.source, work.settings, work.deidentification)
         if find_states(parts) != work.states:
-            raise parts[0].has_changed()
+            raise has_changed(work.source)
         nlp = load(work.pipeline, work.settings, work.deidentification)
         described = describe_pipeline(nlp)
         expected = work.manifest.pipeline

@@ -81,8 +81,8 @@ class Reading(NamedTuple):
     """How an input is read.
 
     Attributes:
-        is_copied: whether the documents are written again in the form of the input. Then they are
-            known by their place, and a blank line of a text is a document too.
+        is_copied: whether documents are written again in the form of the input: they are known by
+            their place, and a blank line of a text is one too.
         text_option: what names the column of the text, for messages.
     """
 
@@ -105,10 +105,8 @@ class Shard(NamedTuple):
 
     Attributes:
         part: index of the part.
-        offset: where the rows begin, in the part's own unit: bytes of (decompressed) content, or
-            rows.
-        row: number of the first row within the part, from 0.
-        rows: number of rows.
+        offset: where the rows begin, in bytes of (decompressed) content or in rows.
+        row, rows: number of the first row within the part, from 0, and how many there are.
         first: number of the first row within the whole input, from 0.
     """
 
@@ -119,13 +117,16 @@ class Shard(NamedTuple):
     first: int
 
 
+def has_changed(path: Path) -> BiomedError:
+    """The error of an input that changes while it is read."""
+    return BiomedError(f"{path}: changes while it is read: restore it, or name another output")
+
+
 class Part(ABC):
     """A file of the input, or its folder of text files.
 
-    Attributes:
-        name: the path within the input; the name of the input itself if it is one part.
-        state: see `find_state`, when it was found.
-        change: what is made of each row that is read; None for the row itself.
+    `name` is the path within the input, or the name of the input itself if it is one part. `state`
+    is that of `find_state` when it was found. `change` is what is made of each row.
     """
 
     can_seek = False
@@ -166,7 +167,7 @@ class Part(ABC):
         """The rows of a shard; raise BiomedError if the part has changed since it was found."""
         items = list(self.read(shard))
         if len(items) != shard.rows:
-            raise self.has_changed()
+            raise has_changed(self.path)
         self.check_same(shard)
         return items
 
@@ -178,13 +179,7 @@ class Part(ABC):
     def check_same(self, shard: Shard | None = None) -> None:
         """Raise BiomedError if the part, or what was read of it, is not as it was found."""
         if self.find_state() != self.state:
-            raise self.has_changed()
-
-    def has_changed(self) -> BiomedError:
-        """The error of a part that changes while it is read."""
-        return BiomedError(
-            f"{self.path}: changes while it is read: restore it, or name another output"
-        )
+            raise has_changed(self.path)
 
     def checksum(self) -> str:
         """SHA-256 of the content."""
@@ -197,13 +192,9 @@ class Part(ABC):
 
 
 class RecordFile(Part):
-    """A file, compressed or not, whose rows are records.
+    """A file, compressed or not, whose rows are records."""
 
-    Attributes:
-        unit: what is counted where the file is damaged.
-    """
-
-    unit = "line"
+    unit = "line"  # what is counted where the file is damaged
 
     def __init__(self, path: Path, name: str, how: Reading):
         super().__init__(path, name, how)
@@ -425,7 +416,7 @@ class TextFolder(Part):
     def check_same(self, shard: Shard | None = None) -> None:
         rows = slice(shard.row, shard.row + shard.rows) if shard else slice(None)
         if self._describe(self.files[rows]) != self._states[rows]:
-            raise self.has_changed()
+            raise has_changed(self.path)
 
     def _describe(self, files: list[FoundFile]) -> list[str]:
         with reading(self.path):

@@ -107,7 +107,7 @@ def test_json_lines_have_what_was_found_in_each_document(ruler, notes, tmp_path)
     assert [row["words"] for row in rows] == [3, 1, 2, 0, 3, 1]
     assert [row["characters"] for row in rows] == [18, 7, 10, 0, 14, 3]
     counts = {"documents": 6, "words": 10, "characters": 52, "entities": 5}
-    assert (report.counts, report.errors, report.shards, report.continued) == (counts, 0, 3, 0)
+    assert (report.counts, len(report.failed), report.shards, report.continued) == (counts, 0, 3, 0)
 
 
 def test_parquet_has_documents_and_entities(ruler, notes, tmp_path):
@@ -352,7 +352,7 @@ def test_documents_that_fail_are_listed_without_their_text(ruler, notes, tmp_pat
     assert [error["id"] for error in errors] == ["n1", "n3", "n5", "n6"]
     assert errors[-1]["reason"] == "no text in the column text"
     assert all(error["reason"].startswith("ValueError in ") for error in errors[:-1])
-    assert report.errors == 4
+    assert len(report.failed) == 4
     everything = b"".join(filter(None, snapshot(tmp_path / "out.jsonl").values()))
     assert b"secret" not in everything
 
@@ -376,7 +376,7 @@ def test_too_many_errors_stop_the_run_which_can_be_continued(ruler, notes, tmp_p
     assert [row["id"] for row in read_json(output)] == ["n1"]
     assert len(read_json(output, "_errors.jsonl")) == 3
     report = annotate_collection(pipeline, notes, output, BulkSettings(shard_size=2, max_errors=3))
-    assert (report.continued, report.errors) == (2, 3)
+    assert (report.continued, len(report.failed)) == (2, 3)
     assert [row["id"] for row in read_json(output)] == ["n1", "n4", "n5"]
 
 
@@ -512,17 +512,33 @@ def test_a_folder_that_changes_during_a_run_stops_it(ruler, tmp_path, monkeypatc
         annotate_collection(str(ruler), tmp_path / "notes", tmp_path / "out", SMALL)
 
 
-def test_words_are_forgotten_after_so_many_characters(notes, ruler, tmp_path, monkeypatch):
+def test_if_the_last_file_of_a_folder_changes_the_first_is_not_named(ruler, tmp_path, monkeypatch):
+    (tmp_path / "notes").mkdir()
+    for name in ("a", "b"):
+        write(tmp_path / "notes" / f"{name}.jsonl", TEXTS)
+    record = annotating.record_finished
+
+    def change_input(output: Path, finished: FinishedShard) -> None:
+        record(output, finished)
+        if finished.shard == 5:
+            write(tmp_path / "notes" / "b.jsonl", [*TEXTS, "another"])
+
+    monkeypatch.setattr(annotating, "record_finished", change_input)
+    with pytest.raises(BiomedError, match=r"notes: changes while it is read"):
+        annotate_collection(str(ruler), tmp_path / "notes", tmp_path / "out", SMALL)
+
+
+def test_words_are_forgotten_after_each_shard_but_not_those_of_the_first_texts(
+    notes, ruler, tmp_path, monkeypatch
+):
     write(notes, ["a word", "of one shard", "and another", "of the next", "the last"])
     parts = find_parts(notes, Columns())
     fixed = {"format": "jsonl", "batch_size": SIZE, "threads": 1}
     manifest = Manifest({}, fixed, [], plan_shards(parts, SIZE))
-    characters = sum(map(len, ["a word", "of one shard"]))
-    monkeypatch.setattr(shards, "LEARNED_CHARACTERS", 0)
 
-    def annotate(limit: int) -> list[bool]:
-        """Whether a word of the first shard is known after each of them, and after the end."""
-        monkeypatch.setattr(shards, "REMEMBERED_CHARACTERS", limit)
+    def annotate(learned: int) -> list[bool]:
+        """Whether a word of the first shard is known after each of them."""
+        monkeypatch.setattr(shards, "LEARNED_CHARACTERS", learned)
         nlp = spacy.load(ruler)
         settings = shards.BulkSettings()
         work = shards.ShardWork("", notes, tmp_path, settings, None, manifest, {})
@@ -531,11 +547,7 @@ def test_words_are_forgotten_after_so_many_characters(notes, ruler, tmp_path, mo
         for number in range(len(manifest.shards)):
             annotator.annotate(number)
             known.append("word" in nlp.vocab.strings)
-        annotator.close()
-        return [*known, "word" in nlp.vocab.strings]
+        return known
 
-    assert annotate(characters) == [True, False, False, False]
-    assert annotate(characters + 1) == [True, True, False, False]
-    assert annotate(1000) == [True, True, True, False]
-    monkeypatch.setattr(shards, "LEARNED_CHARACTERS", len("a word"))
-    assert annotate(characters) == [True, True, True, True]
+    assert annotate(0) == [False, False, False]
+    assert annotate(len("a word")) == [True, True, True]

@@ -240,15 +240,13 @@ def read_weights(
             f"{source}: its {WEIGHTS}.index.json names files that are pickles, and only safetensors"
             " are read; get the encoder from its authors again"
         ) from error
-    missing = check_tensors(model, source, found)
-    check_weights(model.state_dict().items(), source)
-    return model, missing
+    return model, check_tensors(model, source, found)
 
 
 def check_tensors(
     model: PreTrainedModel, source: str | Path, found: Mapping[str, Iterable[str]]
 ) -> list[str]:
-    """Check that a checkpoint has the tensors of the encoder that config.json describes.
+    """Check that a checkpoint has the encoder that config.json describes, in finite numbers.
 
     `found` is what `from_pretrained` tells. The pooling layer and heads may have tensors in excess.
     It gives the names of the tensors of the head that the checkpoint lacks.
@@ -270,6 +268,7 @@ def check_tensors(
                 f"{source}: its weights {what} {escape(sorted(names)[0])} ({len(names)} in all), "
                 "so they are not those that its config.json describes; copy or get it again"
             )
+    check_weights(model.state_dict().items(), source)
     return missing
 
 

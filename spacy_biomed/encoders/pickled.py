@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from ..errors import BiomedError
 from .batching.word_piece_tokenizer import WordPieceTokenizer
-from .loading import PICKLE, explaining, load_tokenizer, locate, read_config
+from .loading import PICKLE, check_tensors, explaining, load_tokenizer, locate, read_config
 
 
 def read_pickled(
@@ -41,13 +41,7 @@ def _read_model(folder: str) -> PreTrainedModel:
         model, missing = read_checkpoint(transformers.AutoModelForMaskedLM, folder)
         if not missing:
             return model
-    model, missing = read_checkpoint(transformers.AutoModel, folder)
-    missing = [key for key in missing if not key.startswith("pooler.")]
-    if missing:
-        raise BiomedError(
-            f"{folder}: {PICKLE} lacks weights of the encoder that config.json describes "
-            f"({missing[0]}; {len(missing)} in all); download it again from its authors"
-        )
+    model, _ = read_checkpoint(transformers.AutoModel, folder)
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
     return model
@@ -63,7 +57,7 @@ def fetch_pickle(source: str, revision: str | None) -> str:
 
 
 def read_checkpoint(kind: type[PreTrainedModel], folder: str) -> tuple[PreTrainedModel, list[str]]:
-    """A model from a folder with a pytorch_model.bin, and the weights that this lacks, by name."""
+    """Load a model from a folder with a pytorch_model.bin, as `loading.read_weights` does."""
     try:
         model, found = kind.from_pretrained(
             folder,
@@ -79,4 +73,4 @@ def read_checkpoint(kind: type[PreTrainedModel], folder: str) -> tuple[PreTraine
             f"{folder}: no {PICKLE} that can be read as numbers alone; it is missing or damaged, "
             "or it holds code, which is not run"
         ) from error
-    return model, list(found["missing_keys"])
+    return model, check_tensors(model, folder, found)

@@ -73,7 +73,17 @@ def test_a_pickle_that_lacks_weights_is_not_converted(make_pickled, tmp_path):
     kept = {name: torch.from_numpy(value) for name, value in weights.items() if name != key}
     torch.save(kept, path / "pytorch_model.bin")
     line = error_line(run(path, tmp_path / "converted"))
-    assert f"lacks weights of the encoder that config.json describes ({key}; 1 in all)" in line
+    assert f"{key} (1 in all), so they are not those that its config.json describes" in line
+    assert not (tmp_path / "converted").exists()
+
+
+def test_a_pickle_with_more_layers_than_its_config_is_not_converted(make_pickled, tmp_path):
+    path, _ = make_pickled(AutoModel)
+    config = json.loads((path / "config.json").read_text(encoding="utf8"))
+    [layers] = config.keys() & {"num_hidden_layers", "n_layers"}
+    (path / "config.json").write_text(json.dumps(config | {layers: 1}), encoding="utf8")
+    line = error_line(run(path, tmp_path / "converted"))
+    assert "so they are not those that its config.json describes" in line
     assert not (tmp_path / "converted").exists()
 
 

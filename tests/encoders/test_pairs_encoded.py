@@ -1,7 +1,5 @@
 """Pairs of texts in both encoders: what transformers computes for `tokenizer(first, second)`."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -311,41 +309,3 @@ def test_int8_is_close_to_pytorch_on_pairs(any_encoder, make_model, nlp, tmp_pat
     actual = OnnxTransformerModel_v1(str(tmp_path)).initialize().predict(docs).hidden
     norms = np.linalg.norm(expected, axis=1) * np.linalg.norm(actual, axis=1)
     assert ((expected * actual).sum(axis=1) / norms).mean() > 0.99
-
-
-@pytest.fixture
-def make_earlier_export(make_model, tmp_path):
-    """Export an encoder as it was done before there were pairs: without segments as an input."""
-
-    def make(path, monkeypatch):
-        monkeypatch.setattr(
-            "spacy_biomed.encoders.onnx.onnx_export.count_segments", lambda encoder: 0
-        )
-        export_encoder(make_model(path), tmp_path, precision="fp32")
-        settings = json.loads((tmp_path / "encoder.json").read_text(encoding="utf8"))
-        assert settings.pop("segments") is False
-        (tmp_path / "encoder.json").write_text(json.dumps(settings), encoding="utf8")
-        return OnnxTransformerModel_v1(str(tmp_path)).initialize()
-
-    return make
-
-
-def test_an_encoder_exported_before_pairs_reads_single_texts_and_refuses_pairs(
-    tiny_bert, make_model, make_earlier_export, nlp, monkeypatch
-):
-    earlier = make_earlier_export(tiny_bert, monkeypatch)
-    docs = [nlp.make_doc(text) for text in ("Aspirin", TUMOURS, "")]
-    expected = make_model(tiny_bert).predict(docs).hidden
-    np.testing.assert_allclose(earlier.predict(docs).hidden, expected, atol=1e-5)
-    with pytest.raises(BiomedError, match="before pairs.*export it again with .*compress") as error:
-        earlier.predict([*docs, *make_docs(nlp)])
-    assert "\n" not in str(error.value)
-
-
-def test_one_whose_tokenizer_has_no_segments_reads_pairs(
-    tiny_roberta, make_model, make_earlier_export, nlp, monkeypatch
-):
-    docs = make_docs(nlp)
-    expected = make_model(tiny_roberta).predict(docs).hidden
-    earlier = make_earlier_export(tiny_roberta, monkeypatch)
-    np.testing.assert_allclose(earlier.predict(docs).hidden, expected, atol=1e-5)

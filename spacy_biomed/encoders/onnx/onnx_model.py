@@ -31,7 +31,6 @@ from ..encoder_model import read_documents, unpack_files
 from ..finite import check_scores
 from ..listener import refuse_replacement
 from .engines import (
-    ENGINES,
     Engine,
     EngineName,
     EnginePrecision,
@@ -45,6 +44,7 @@ from .onnx_weights import check_weights
 
 # The files of an exported encoder, as `spacy biomed compress` writes them.
 FILES = MODEL, TOKENIZER, SETTINGS = "model.onnx", "tokenizer.json", "encoder.json"
+REQUIRED_SETTINGS = {"width": int, "max_length": int, "pad": int, "segments": bool, "engines": list}
 INPUTS, SEGMENTS, OUTPUT = ("input_ids", "attention_mask"), "token_type_ids", "last_hidden_state"
 
 # Engines of the parent process of this fork.
@@ -111,9 +111,7 @@ class OnnxShim(Shim):
         self._is_open = False  # whether an engine is still to be chosen
         self._lock = RLock()
         self.files: dict[str, bytes] = {}  # their content by name
-        # The content of `encoder.json`, in which encoders exported before pairs were supported do
-        # not say whether the model takes segment ids, or which engines can run it.
-        self.settings: dict[str, Any] = {}
+        self.settings: dict[str, Any] = {}  # the content of `encoder.json`
         self.tokenizer: WordPieceTokenizer | None = None
         self._engines: dict[int, Engine] = {}
         self._process: int | None = None
@@ -128,11 +126,6 @@ class OnnxShim(Shim):
 
         A single batch is computed on all threads; several batches get one thread each.
         """
-        if "segments" not in self.settings and any(b.segments is not None for b in batches):
-            raise BiomedError(
-                "this encoder was exported before pairs of texts could be read and cannot tell the "
-                "two apart: export it again with `python -m spacy biomed compress`"
-            )
         threads = self.usable_threads()
         if self._is_open:
             self._choose(batches)
@@ -146,7 +139,7 @@ class OnnxShim(Shim):
         return hidden.reshape(-1, hidden.shape[-1])[batch.kept]
 
     def _inputs(self, batch: SequenceBatch) -> Inputs:
-        return make_inputs(batch, with_segments=bool(self.settings.get("segments")))
+        return make_inputs(batch, with_segments=self.settings["segments"])
 
     def _choose(self, batches: list[SequenceBatch]) -> None:
         """Choose the faster engine, if there is text enough. Other threads wait for the choice."""
@@ -201,7 +194,7 @@ class OnnxShim(Shim):
             setting = read_setting(self.setting)
             # Before it is needed, so that a damaged model is found when it is loaded.
             threads = self.usable_threads()
-            engines = settings.get("engines", ENGINES)
+            engines = settings["engines"]
             name: EngineName = "onnxruntime" if setting == "auto" else setting
             if name not in engines:
                 warnings.warn(
@@ -222,7 +215,7 @@ class OnnxShim(Shim):
                     stacklevel=2,
                 )
                 name = "onnxruntime"
-            expected = {*INPUTS, SEGMENTS} if settings.get("segments") else {*INPUTS}
+            expected = {*INPUTS, SEGMENTS} if settings["segments"] else {*INPUTS}
             if engine.inputs != expected or engine.widths.get(OUTPUT) != settings["width"]:
                 raise ValueError(f"{MODEL} is not the encoder that {SETTINGS} describes")
         except BiomedError:
@@ -278,9 +271,9 @@ def make_inputs(batch: SequenceBatch, *, with_segments: bool) -> Inputs:
 def read_settings(content: bytes) -> dict[str, Any]:
     """Read `encoder.json`; raise ValueError if a required setting is missing."""
     settings = json.loads(content)
-    for name in ("width", "max_length", "pad"):
-        if not (isinstance(settings, dict) and isinstance(settings.get(name), int)):
-            raise ValueError(f"{SETTINGS} has no number '{name}'")
+    for name, kind in REQUIRED_SETTINGS.items():
+        if not (isinstance(settings, dict) and isinstance(settings.get(name), kind)):
+            raise ValueError(f"{SETTINGS} has no valid '{name}'")
     return settings
 
 

@@ -72,14 +72,19 @@ def load_classifier(name: str, revision: str | None = None) -> PublishedClassifi
         kind = _find_kind(source, config)
         model = _read_model(kind, source, config)
     layers = _find_layers(kind, source, model)
-    activation = getattr(config, layers.activation, layers.activation)
+    classes = [config.id2label.get(i) for i in range(config.num_labels)]
+    if None in classes:
+        raise BiomedError(
+            f"{source}: its config.json does not number its classes from 0 (id2label): number them "
+            "there in the order of their scores"
+        )
     return PublishedClassifier(
         tokenizer=tokenizer,
         encoder=model.base_model,
         hidden=_read_layer(model, layers.place) if layers.place else None,
-        activation=activation,
+        activation=getattr(config, layers.activation, layers.activation),
         output=_read_layer(model, layers.output),
-        classes=[str(config.id2label[i]) for i in range(config.num_labels)],
+        classes=list(map(str, classes)),
         is_exclusive=config.problem_type != "multi_label_classification",
         revision=loading.commit_of(config),
     )

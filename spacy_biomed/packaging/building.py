@@ -18,7 +18,7 @@ from ..errors import BiomedError
 from ..files.digests import digest_files
 from ..files.outputs import MARKER, replace_text, scratch_directory
 from ..pipeline.checksums import TRAINABLE
-from ..training.config import check_encoder_name
+from ..training.config import check_encoder_name, read_fields
 from .pipeline_recipe import PipelineRecipe, SourceCorpus, Student, Training
 
 STEPS = ("corpora", "teachers", "students", "wheels", "ship")
@@ -71,7 +71,7 @@ def build(
     """
     check_inputs(recipe)
     record = output / RECORD
-    known = json.loads(record.read_text(encoding="utf8")) if record.is_file() else {}
+    known = read_fields(record, (), "python -m spacy biomed build") if record.is_file() else {}
     for command in plan(recipe, output, gpu_id):
         if command.step not in steps:
             continue

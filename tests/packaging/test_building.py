@@ -279,6 +279,13 @@ def test_the_command_prints_what_it_would_run(project, monkeypatch):
     assert "did you mean corpora" in error_line(refused)
 
 
+def test_a_damaged_record_of_a_build_is_one_line(project, tmp_path, monkeypatch):
+    monkeypatch.chdir(project)
+    (tmp_path / "build.json").write_text("{", encoding="utf8")
+    with pytest.raises(BiomedError, match=r"build\.json:1: not JSON"):
+        build(read_pipeline_recipe(Path("tiny.cfg")), tmp_path, run=run_here)
+
+
 def test_a_command_that_fails_ends_the_build_with_its_status(project, monkeypatch):
     monkeypatch.chdir(project)
     with pytest.raises(subprocess.CalledProcessError) as error:

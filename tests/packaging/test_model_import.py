@@ -1,5 +1,6 @@
 """Fine-tuned models of transformers become pipelines with the same predictions."""
 
+import json
 import random
 import shutil
 
@@ -238,6 +239,15 @@ def test_an_encoder_without_classifier_is_refused(any_encoder):
 def test_a_model_that_predicts_a_number_is_refused(save_classifier):
     path, _ = save_classifier("SequenceClassification", ["SCORE"])
     with pytest.raises(BiomedError, match="predicts a number"):
+        import_model(str(path))
+
+
+def test_classes_that_are_not_numbered_from_0_are_refused(save_classifier):
+    path, _ = save_classifier("SequenceClassification", ["no", "yes"])
+    config = json.loads((path / "config.json").read_text(encoding="utf8"))
+    config["id2label"] = {"1": "no", "2": "yes"}
+    (path / "config.json").write_text(json.dumps(config), encoding="utf8")
+    with pytest.raises(BiomedError, match="does not number its classes from 0"):
         import_model(str(path))
 
 

@@ -99,7 +99,9 @@ def repair(text: str) -> str:
 
 
 def _drop_nulls(text: str) -> str:
-    return text.replace("\0", "") if _has_nulls(text) else text
+    """Leave out the zero bytes of UTF-16, of which bytes were read as letters."""
+    nulls = text.count("\0")
+    return text.replace("\0", "") if nulls > 1 and nulls >= len(text) / 3 else text
 
 
 def _unescape(text: str) -> str:
@@ -194,19 +196,12 @@ def _read_run(run: str) -> str | None:
             data = read(digits + "=" * (-len(digits) % size))
         except ValueError:
             continue
-        decoded = data.replace(b"\0", b"") if _has_nulls(data) else data
-        found = _decode_bytes(decoded)
+        found = _drop_nulls(_decode_bytes(data))
         letters = sum(char.isalpha() or char == " " for char in found)
         is_text = " " in found and re.sub(r"\s", "", found).isprintable()
         if is_text and letters >= _FEWEST_LETTERS * len(found):
             return found
     return None
-
-
-def _has_nulls(text: str | bytes) -> bool:
-    """Whether it is UTF-16, of which bytes were read as letters."""
-    nulls = text.count("\0") if isinstance(text, str) else text.count(b"\0")
-    return nulls > 1 and nulls >= len(text) / 3
 
 
 @cache
@@ -236,14 +231,16 @@ def _read_again(text: str) -> str:
     return text
 
 
-def _find_confused(text: str) -> tuple[str, str] | None:
-    """The encoding that a text was read in and its own, if its words only make sense in that."""
+def _change_signs(text: str) -> str:
+    """Decode a text that was read in another encoding, if its words only make sense in its own."""
     if len(_ODD.findall(text)) < _FEWEST_WORDS:
-        return None
+        return text
     words = {word for word in re.split(r"[\s.,;:()/]+", text) if _ODD.search(word)}
     known = {pair: sum(_is_word(_change(word, pair)) for word in words) for pair in _CONFUSED}
     best = max(known, key=lambda pair: known[pair])
-    return best if known[best] >= _FEWEST_WORDS else None
+    if known[best] < _FEWEST_WORDS:
+        return text
+    return re.sub(r"[^\x00-\x7f]+", lambda one: _change(one[0], best), text)
 
 
 def _change(text: str, pair: tuple[str, str]) -> str:
@@ -259,13 +256,6 @@ def _is_word(word: str) -> bool:
     form = fold(word)
     is_long = word.isalpha() and len(form) > 3
     return is_long and (form in name_words("es").ordinary or is_name(form))
-
-
-def _change_signs(text: str) -> str:
-    pair = _find_confused(text)
-    if pair is None:
-        return text
-    return re.sub(r"[^\x00-\x7f]+", lambda one: _change(one[0], pair), text)
 
 
 _WAYS: dict[str, Callable[[str], str]] = {

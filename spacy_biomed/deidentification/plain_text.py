@@ -6,7 +6,7 @@ import unicodedata
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from functools import cache, cached_property
+from functools import cached_property
 
 from .term_lists import is_clear_name, normalize
 
@@ -40,35 +40,21 @@ _LETTER = r"[^\W\d_]"
 # any, and its form.
 _LONGER = {
     "hyphen": (
-        r"[-\u00ad][ {invisible}]{{0,3}}\r?\n",
-        r"(?<={letter})[-\u00ad][ {invisible}]{{0,3}}\r?\n[ ]*(?=[a-zß-ÿ])"
-        r"|(?<=[A-ZÀ-Þ]{{2}})-[ ]*\r?\n[ ]*(?=[A-ZÀ-Þ]{{2}})",
+        rf"[-\u00ad][ {_INVISIBLE}]{{0,3}}\r?\n",
+        rf"(?<={_LETTER})[-\u00ad][ {_INVISIBLE}]{{0,3}}\r?\n[ ]*(?=[a-zß-ÿ])"
+        r"|(?<=[A-ZÀ-Þ]{2})-[ ]*\r?\n[ ]*(?=[A-ZÀ-Þ]{2})",
     ),
     "spaced": (
-        r"[ ]{letter}[ ]{letter}(?!\w)",
-        r"(?<!\S){letter}(?:[ ]{letter}){{2,}}(?!\S{letter}|{letter})",
+        rf"[ ]{_LETTER}[ ]{_LETTER}(?!\w)",
+        rf"(?<!\S){_LETTER}(?:[ ]{_LETTER}){{2,}}(?!\S{_LETTER}|{_LETTER})",
     ),
     "accents": (r"[\u0300-\u036f]", r"\w[\u0300-\u036f]+"),
     "end": (r"\r", r"\r\n?"),
     "blank": (
-        r"[{invisible}]|[ ][ ]",
-        r"[ {invisible}]*[{invisible}][ {invisible}]*|[ ]{{2,}}",
+        rf"[{_INVISIBLE}]|[ ][ ]",
+        rf"[ {_INVISIBLE}]*[{_INVISIBLE}][ {_INVISIBLE}]*|[ ]{{2,}}",
     ),
 }
-
-
-def _compile(kind: str, place: int) -> str:
-    return _LONGER[kind][place].format(letter=_LETTER, invisible=_INVISIBLE)
-
-
-_SIGNS_OF = {kind: re.compile(_compile(kind, 0)) for kind in _LONGER}
-
-
-@cache
-def _find_longer(kinds: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?P<{kind}>{_compile(kind, 1)})" for kind in kinds))
-
-
 # Lines that begin with something of their own: a field or heading with a colon, an item, a cell.
 _OWN_LINE = re.compile(
     r"\s*(?:[-*•·|>{\[<\"]|\d{1,2}[.)]\s|[^\W\d_][\w.º]*(?:[ /][\w.º]+){0,4}[ ]?:)"
@@ -151,8 +137,10 @@ class PlainText:
     def _shorten(self, text: str) -> str:
         parts: list[str] = []
         places, last = array("L"), 0
-        kinds = tuple(kind for kind, sign in _SIGNS_OF.items() if sign.search(text))
-        for match in _find_longer(kinds).finditer(text) if kinds else ():
+        forms = [
+            f"(?P<{kind}>{form})" for kind, (sign, form) in _LONGER.items() if re.search(sign, text)
+        ]
+        for match in re.finditer("|".join(forms), text) if forms else ():
             start, end = match.span()
             short = _shorten_match(match)
             parts += text[last:start], short

@@ -167,13 +167,9 @@ def find_names(source: TextWords) -> Iterator[tuple[int, int]]:
 
 def _in_runs(source: TextWords) -> Iterator[tuple[int, int]]:
     """A known given name with the names after it, and a name before what a person does."""
-    done, folded, names = 0, source.folded, source.names
+    done = 0
     for place, (start, end) in enumerate(source.places):
-        form = folded[start:end]
-        # Most words are short, and in no list.
-        if form not in names and end - start < _SHORTEST_JOINED and form.isalpha():
-            continue
-        if place >= done and _is_known(source, form):
+        if place >= done and _is_known(source, source.folded[start:end]):
             first, done = place, _end_of_run(source, place)
             if done == place and _is_after_initial(source, place):
                 first, done = place - 1, place + 1

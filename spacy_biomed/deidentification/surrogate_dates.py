@@ -78,15 +78,12 @@ _FORMATS = [
     r"(?P<first>\d\d?)\s*[-/]\s*(?P<second>\d\d?)",
 ]
 # A number after a month is a day in English, and a year in Spanish.
-_MONTH_AND_NUMBER = {
-    "en": [rf"{_MONTH}\s+{_DAY}", rf"{_MONTH}{_OF}{_ANY_YEAR}"],
-    "es": [rf"{_MONTH}{_OF}{_ANY_YEAR}"],
-}
+_MONTH_AND_DAY = {"en": [rf"{_MONTH}\s+{_DAY}"], "es": []}
 _PATTERNS = {
     language: [
         *(
             re.compile(rf"(?:{_WEEKDAY}[,.]?\s+)?(?:{form})", re.IGNORECASE)
-            for form in [*_FORMATS, *_MONTH_AND_NUMBER[language]]
+            for form in [*_FORMATS, *_MONTH_AND_DAY[language], rf"{_MONTH}{_OF}{_ANY_YEAR}"]
         ),
         re.compile(_WEEKDAY, re.IGNORECASE),
     ]

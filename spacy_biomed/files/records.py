@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -173,8 +174,8 @@ def read_header(path: Path, layout: Layout = Layout()) -> list[str]:
 
 def check_names(names: list[str], path: Path) -> None:
     """Raise BiomedError if two columns have one name; several may have none."""
-    for name in filter(None, names):
-        if names.count(name) > 1:
+    for name, count in Counter(filter(None, names)).items():
+        if count > 1:
             is_shown = _COLUMN_NAME.fullmatch(name)
             named = f"are named {escape(name)}" if is_shown else "have one name"
             raise BiomedError(f"{path}: two columns {named}; rename one")

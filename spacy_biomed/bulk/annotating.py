@@ -247,10 +247,7 @@ def _annotate_here(
 
 
 def annotate_in_processes(
-    work: ShardWork,
-    unfinished: list[int],
-    on_shard: Callable[[int, int], None],
-    processes: int,
+    work: ShardWork, unfinished: list[int], on_shard: Callable[[int, int], None], processes: int
 ) -> Generator[FinishedShard, None, None]:
     """An `Engine`: processes of this machine, which end with the generator.
 

@@ -141,9 +141,7 @@ class _Team:
         own = {k: v for k, v in os.environ.items() if k.startswith("SPACY_BIOMED_")}
         variables = {**own, **thread_settings(work.threads), **environment}
         self._actor = ray.remote(RayWorker).options(
-            num_cpus=work.threads,
-            scheduling_strategy="SPREAD",
-            runtime_env={"env_vars": variables},
+            num_cpus=work.threads, scheduling_strategy="SPREAD", runtime_env={"env_vars": variables}
         )
         # Each worker's shard, by the reference to its answer; None while it loads the pipeline.
         self._running: dict[Any, tuple[Any, int | None]] = {}

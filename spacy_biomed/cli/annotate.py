@@ -62,8 +62,7 @@ def annotate(
         None, help="Column or JSON field with the identifier; else id, or file and row."
     ),
     patient_column: str = typer.Option(
-        None,
-        help="Column or JSON field with the patient, for FHIR and OMOP; else each document.",
+        None, help="Column or JSON field with the patient, for FHIR and OMOP; else each document."
     ),
     meanings: Path = typer.Option(
         None, help="JSON file: the FHIR resource of each label, and the system of its codes."

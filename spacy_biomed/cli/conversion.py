@@ -22,15 +22,10 @@ def convert(
     name: str = typer.Argument(
         help="A corpus of the catalogue (`spacy biomed corpora`), or any name with --format."
     ),
-    source: Path = typer.Argument(
-        help="The folder that the corpus is unpacked in, or a single file.",
-        show_default=False,
-    ),
+    source: Path = typer.Argument(help="Folder that the corpus is unpacked in, or a single file."),
     output: Path = typer.Argument(help="The folder to write {train,dev,test}.spacy to."),
     format: str | None = typer.Option(
-        None,
-        help="brat, columns, jsonl, label_studio or another (docs/corpora.md lists them); else the "
-        "catalogue's.",
+        None, help="brat, columns, jsonl or another (see docs/corpora.md); else the catalogue's."
     ),
     language: str | None = typer.Option(
         None, help="Code of the text's language; else the catalogue's, or en."
@@ -65,19 +60,16 @@ def convert(
         None, help="Put mentions in doc.spans[KEY], overlapping ones too, rather than doc.ents."
     ),
     replace_mentions: str | None = typer.Option(
-        None,
-        help="Folder of term lists: add copies of the training part with other mentions; '': none.",
+        None, help="Folder of term lists: copy the training part with other mentions; '': none."
     ),
     copies: int | None = typer.Option(
         None, min=1, help="How many copies --replace-mentions adds; else 1."
     ),
     identifier: str = typer.Option(
-        "concept",
-        help="The attribute of mentions that is the identifier of their concept, as ent.kb_id_.",
+        "concept", help="The attribute of mentions that identifies their concept, as ent.kb_id_."
     ),
     on_error: Literal["stop", "skip"] = typer.Option(
-        "stop",
-        help="What to do about an annotation or a document that is wrong: stop, or skip it.",
+        "stop", help="What to do about an annotation or a document that is wrong: stop, or skip it."
     ),
     seed: int = typer.Option(0, help="Of parts that are not published, and of the copies."),
 ) -> None:

@@ -147,9 +147,7 @@ def calibrate(
 
 
 def _read_recall(
-    target_recall: Sequence[str],
-    recall_measure: RecallMeasure | None,
-    unseen_share: float | None,
+    target_recall: Sequence[str], recall_measure: RecallMeasure | None, unseen_share: float | None
 ) -> RecallOptions:
     """The arguments of `calibrate` from the options: shares such as "0.99" and "NAME=0.995"."""
     from ..pipeline.ner.component import OTHERS, check_target_recall

@@ -109,12 +109,7 @@ def run(
 
 
 def run_and_show(
-    study: Study,
-    plan: Plan,
-    output: Path,
-    corpora_dir: Path,
-    console: Console,
-    **options: Any,
+    study: Study, plan: Plan, output: Path, corpora_dir: Path, console: Console, **options: Any
 ) -> None:
     """Run a study in its locked folder with a line for each run, and print the report."""
     from ..studies.report import FILES, MARKDOWN, OTHERS

@@ -311,10 +311,7 @@ def teach(
     ),
     max_words: int = typer.Option(0, min=0, help="Words to draw from all of the text; 0: all."),
     repeat: int = typer.Option(
-        1,
-        min=1,
-        max=1000,
-        help="How often the corpus has each annotated document; texts once.",
+        1, min=1, max=1000, help="How often the corpus has each annotated document; texts once."
     ),
     seed: int = typer.Option(0, min=0, max=LARGEST_SEED, help="Seed of the drawing."),
     merge_into: str | None = typer.Option(

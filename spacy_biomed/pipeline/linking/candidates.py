@@ -6,7 +6,7 @@ import re
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -14,11 +14,8 @@ from ...annotations.abbreviations import find_abbreviations
 from ...terminologies.name_forms import list_parts, loosen, normalize
 from ...terminologies.terminology import Concept, Match, Terminology
 
-# What speaks for or against a candidate. A name of the terminology is the mention's: in the same
-# letters, normalised, in another number or word order, abbreviated ("E. coli"), or it is similar.
-# Else a part of the mention has a name, or it is the parent of such a concept. The mention may be
-# short for a long form or a genus in the text. It may be a part or the initials of another mention,
-# or mean what other mentions of the document do. Names may be known from training.
+# What speaks for or against a candidate: how its name is like the mention or a part of it, that it
+# is a parent, that it was seen in training, and what the rest of the document says.
 FEATURES = (
     *("same", "normal", "loose", "abbreviated", "similar", "similarity", "part", "coverage"),
     *("preferred", "usual", "rivals", "short", "broader", "known", "known_share"),
@@ -36,7 +33,7 @@ _MOST_GENERA = 8
 # Mentions of a document, the most frequent, that any other may mean. Those with a further reason
 # are not counted. More would take the square of the time, and outvote what the mention itself says.
 _MOST_MENTIONED = 64
-# How far above a concept those are that a mention of it may mean, and how similar a name then is.
+# Steps up from a concept that a mention names, and how similar a name must be for one step.
 _STEPS, _SIMILAR = 2, 0.6
 _CACHED = 20_000
 
@@ -47,13 +44,14 @@ class LinkCandidate:
 
     Attributes:
         concept: its place in the terminology; None if it is known from training alone.
-        type: of the concept; "" without one.
+        type, parent: of the concept.
         values: of `FEATURES`, by name; those that are left out are 0.
     """
 
     id: str
     concept: int | None
     type: str = ""
+    parent: int | None = None
     values: dict[str, float] = field(default_factory=dict)
 
     def set(self, name: str, value: float = 1.0) -> None:
@@ -159,15 +157,16 @@ class CandidateFinder:
             if text in long_forms or long != text:
                 self._merge(own, self._look_up(long_forms.get(text, long)), "long_form")
             short = _SHORT_GENUS.match(text)
-            if short:
-                if short[1] not in genera:
-                    of_text = re.findall(rf"\b{short[1]}[a-z]{{2,}}(?= [a-z]{{2,}})", document)
-                    genera[short[1]] = list(dict.fromkeys(of_text))[:_MOST_GENERA]
-                rest = text[short.end() :]
-                for genus in genera[short[1]]:
-                    for epithet in dict.fromkeys((rest, rest.split()[0])):
-                        full = self._look_up(f"{genus} {epithet}", deep=False)
-                        self._merge(own, full, "genus")
+            if short is None:
+                continue
+            if short[1] not in genera:
+                of_text = re.findall(rf"\b{short[1]}[a-z]{{2,}}(?= [a-z]{{2,}})", document)
+                genera[short[1]] = list(dict.fromkeys(of_text))[:_MOST_GENERA]
+            rest = text[short.end() :]
+            for genus in genera[short[1]]:
+                for epithet in dict.fromkeys((rest, rest.split()[0])):
+                    full = self._look_up(f"{genus} {epithet}", deep=False)
+                    self._merge(own, full, "genus")
 
     def _refer(
         self, mentions: Sequence[str], found: dict[str, Candidates], named: dict[str, Candidates]
@@ -229,7 +228,7 @@ class CandidateFinder:
         below: dict[int | None, Candidates] = defaultdict(dict)
         for candidates in named.values():
             for id, one in candidates.items():
-                below[self._get_parent(one.concept)].setdefault(id, one)
+                below[one.parent].setdefault(id, one)
         return below
 
     def _narrow(self, own: Candidates, below: dict[int | None, Candidates]) -> None:
@@ -243,13 +242,11 @@ class CandidateFinder:
         """Count for each candidate the other mentions that are names of it, or of a relative."""
         votes = Counter(id for own in named.values() for id in own)
         concepts = {one.concept for own in named.values() for one in own.values()} - {None}
-        parents = {self._get_parent(concept) for concept in concepts} - {None}
+        parents = {one.parent for own in named.values() for one in own.values()} - {None}
         for text, own in found.items():
             for one in own.values():
                 one.set("votes", min(votes[one.id] - (one.id in named[text]), 3))
-                parent = self._get_parent(one.concept)
-                is_relative = one.concept in parents or (parent is not None and parent in concepts)
-                one.set("relative", float(is_relative))
+                one.set("relative", float(one.concept in parents or one.parent in concepts))
 
     def _look_up(self, text: str, *, deep: bool = True) -> Candidates:
         """The candidates of a mention alone; if no name is its, and `deep`, by parts, trigrams."""
@@ -312,12 +309,11 @@ class CandidateFinder:
 
     def _add_broader(self, found: Candidates, one: LinkCandidate) -> None:
         """Add the parent of a concept, and the parent's."""
-        parent = self._get_parent(one.concept)
         for step in range(_STEPS if one.is_named else 1):
-            if parent is not None:
-                broader = self._add_id(found, self._describe(parent).id, parent)
-                broader.set("broader", 1.0 / (step + 1))
-                parent = self._get_parent(parent)
+            if one.parent is None:
+                return
+            one = self._add_id(found, self._describe(one.parent).id, one.parent)
+            one.set("broader", 1.0 / (step + 1))
 
     def _add(self, found: Candidates, match: Match, text: str) -> LinkCandidate:
         one = self._add_id(found, self._describe(match.concept).id, match.concept)
@@ -330,21 +326,14 @@ class CandidateFinder:
         if own is None:
             own = found[id] = LinkCandidate(id, concept)
             if concept is not None:
-                described = self._describe(concept)
-                own.type = described.type
-                own.set("usual", described.usualness)
+                _, own.type, own.parent, usualness = self._describe(concept)
+                own.set("usual", usualness)
             own.set("known_concept", min(self.known.of_concepts[id], 20) ** 0.5)
         return own
 
-    def _get_parent(self, concept: int | None) -> int | None:
-        return None if concept is None else self._describe(concept).parent
-
     @staticmethod
     def _copy(candidates: Candidates) -> Candidates:
-        return {
-            id: LinkCandidate(one.id, one.concept, one.type, dict(one.values))
-            for id, one in candidates.items()
-        }
+        return {id: replace(one, values=dict(one.values)) for id, one in candidates.items()}
 
     def _merge(self, own: Candidates, others: Candidates, feature: str) -> None:
         """Add candidates that a mention has for a reason."""

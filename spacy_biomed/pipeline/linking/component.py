@@ -32,11 +32,10 @@ from .candidates import CandidateFinder, KnownNames, LinkedDocument
 from .ranker import DEFAULT_RANKER, LinkRanker, Ranked, train_linking
 
 FACTORY = "biomed_linker"
+# The extensions of a span; their values are stored together, by its label.
 CODE, CODE_NAME, CODE_CONFIDENCE, CANDIDATES = "code", "code_name", "code_confidence", "candidates"
-
-# The values of the four extensions of a span, by its label.
+_EXTENSIONS = (CODE, CODE_NAME, CODE_CONFIDENCE, CANDIDATES)
 _LINKED = "linked"
-_OTHERS = "*"
 _INDEXES = "terminologies"
 # Between several identifiers of one mention.
 _BETWEEN = re.compile(r"[|,;+]")
@@ -46,10 +45,10 @@ class BiomedLinker(Described, Pipe):
     """Give entities the codes of a terminology.
 
     Candidates are the concepts that have the mention as a name, whatever the case, accents,
-    punctuation, number and word order; those of its long form ("NSCLC") or genus ("E. coli") in the
-    document; of parts of it, of similar names, and of other mentions of the document. A small
-    network gives each a probability, and the rest to none of them. It is trained, and
-    calibrated, on mentions with identifiers; without that it has general weights.
+    punctuation, number and word order; those of its long form or genus in the document, of parts
+    of it, of similar names, and of other mentions. A small network gives each a probability, and
+    the rest to none of them. It is trained, and calibrated, on mentions with identifiers; without
+    that it has general weights.
 
     Attributes:
         terminologies: name to the directory of a terminology (`spacy biomed terminology build`),
@@ -90,7 +89,7 @@ class BiomedLinker(Described, Pipe):
     ):
         check_share(name, "threshold", threshold)
         check_least(name, "most_candidates", most_candidates, 1)
-        for extension in (CODE, CODE_NAME, CODE_CONFIDENCE, CANDIDATES):
+        for extension in _EXTENSIONS:
             declare_extension(extension, partial(_get_linked, extension), on=Span)
         self.name = name
         self.scorer = partial(score_links, spans_key=spans_key, read_ids=self._read_present_ids)
@@ -153,12 +152,10 @@ class BiomedLinker(Described, Pipe):
         _, ranker = self._trained.get(name, (None, DEFAULT_RANKER))
         found = finder.find([span.text for span in sorted(spans)], document)
         ranked = ranker.rank(list(found.values()))
-        values = {
-            text: self._describe(finder, ranker, one)
-            for text, one in zip(found, ranked, strict=True)
-        }
+        values = [self._describe(finder, ranker, one) for one in ranked]
+        by_text = dict(zip(found, values, strict=True))
         for span in spans:
-            own = values[span.text]
+            own = by_text[span.text]
             span.kb_id_ = own[CODE] or ""
             key = span_key(_LINKED, span.start_char, span.end_char)
             get_user_data(span.doc).setdefault(key, {})[span.label_] = own
@@ -175,12 +172,12 @@ class BiomedLinker(Described, Pipe):
             rows[0] = id, name, round(ranker.calibrate(probability), 6)
         has_code = bool(rows) and rows[0][2] >= self._threshold
         own = rows[0] if has_code else (None, None, None)
-        return {**dict(zip((CODE, CODE_NAME, CODE_CONFIDENCE), own, strict=True)), CANDIDATES: rows}
+        return dict(zip(_EXTENSIONS, (*own, rows), strict=True))
 
     def _choose(self, label: str) -> str:
         """The name of the terminology for a label; "" without one."""
         if self.labels_of:
-            name = self.labels_of.get(label, self.labels_of.get(_OTHERS, ""))
+            name = self.labels_of.get(label, self.labels_of.get("*", ""))
             if name and name not in self._paths:
                 raise DamagedPipelineError(
                     f"[components.{self.name}.labels] {label}: {list_choices(name, self._paths)}"
@@ -216,8 +213,7 @@ class BiomedLinker(Described, Pipe):
         """Learn from the mentions with identifiers (`ent.kb_id_`) of documents, if there are any.
 
         An identifier may be several, with `|`, `,`, `;` or `+` between, of which any is right.
-        "NIL" means none. Mentions without an identifier are not learned from. The identifier of a
-        concept that was merged stands for the one that it became.
+        "NIL" means none. The identifier of a merged concept stands for the one that it became.
         """
         documents: dict[str, list[LinkedDocument]] = defaultdict(list)
         for example in get_examples():
@@ -290,10 +286,7 @@ class BiomedLinker(Described, Pipe):
 make_biomed_linker = register_factory(
     FACTORY,
     BiomedLinker,
-    assigns=[
-        "token.ent_kb_id",
-        *(f"span._.{name}" for name in (CODE, CODE_NAME, CODE_CONFIDENCE, CANDIDATES)),
-    ],
+    assigns=["token.ent_kb_id", *(f"span._.{name}" for name in _EXTENSIONS)],
     default_score_weights={"links_f": 1.0, "links_p": None, "links_r": None},
 )
 

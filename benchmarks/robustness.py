@@ -5,10 +5,9 @@ python benchmarks/robustness.py PIPELINE corpus/public/meddocan/test.spacy --dei
 
 from argparse import ArgumentParser
 
+from spacy_biomed.bulk.deidentification import Deidentification
 from spacy_biomed.evaluation.robustness import measure_robustness
 from spacy_biomed.formats.spacy_docs import read_docs
-from spacy_biomed.pipeline.deidentify import add_deidentifier
-from spacy_biomed.pipeline.phi_patterns import add_patterns
 from spacy_biomed.pipeline.pipeline_loading import load_pipeline
 
 
@@ -20,7 +19,7 @@ def main() -> None:
     arguments = parser.parse_args()
     nlp = load_pipeline(arguments.pipeline)
     if arguments.deidentify:
-        add_patterns(nlp, before=add_deidentifier(nlp).name)
+        Deidentification().prepare(nlp)
     print("| text | P | R | F1 | documents clean |\n| --- | ---: | ---: | ---: | ---: |")
     for one in measure_robustness(nlp, list(read_docs(arguments.corpus, nlp.vocab))):
         shares = [one.precision, one.recall, one.f1, *([] if one.clean is None else [one.clean])]

@@ -10,10 +10,8 @@ _BRACKETED = re.compile(r"[(\[]([^()\[\]]{2,200})[)\]]")
 _REMARK = re.compile(r"[;,:]")
 _WORD = re.compile(r"\S+")
 
-LONGEST_SHORT_FORM = 10
-# Characters before a bracket in which its long form is looked for.
-_REACH = 300
-
+# Characters of a short form at most, and before a bracket in which its long form is looked for.
+_LONGEST, _REACH = 10, 300
 _BINOMIAL = re.compile(r"([A-Z])[a-z]{2,} ([a-z][a-z-]{2,})")
 
 
@@ -54,7 +52,7 @@ def abbreviate_binomial(name: str) -> str | None:
 
 def _is_short_form(form: str) -> bool:
     return (
-        2 <= len(form) <= LONGEST_SHORT_FORM
+        2 <= len(form) <= _LONGEST
         and form[0].isalnum()
         and any(map(str.isalpha, form))
         and len(form.split()) <= 2

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 
 from spacy.tokens import Doc
 
-# In `doc.user_data`, so that it survives `DocBin(store_user_data=True)` and `Doc.to_disk`.
-ANNOTATION_SCOPES = "annotation_scopes"
-
-_ENTS = "doc.ents"
+# The key in `doc.user_data`, and in its value the name of the layer without a `spans_key`.
+ANNOTATION_SCOPES, _ENTS = "annotation_scopes", "doc.ents"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +28,7 @@ class AnnotationScope:
     uncertain: tuple[tuple[int, int, str], ...] = ()
 
     def leaves_open(self, start: int, end: int, label: str) -> bool:
-        """Whether a mention that is not in the layer could still be correct.
-
-        Args:
-            start, end: characters, end exclusive.
-        """
+        """Whether a mention that is not in the layer, in characters, could still be correct."""
         if self.labels is not None and label not in self.labels:
             return True
         return any(
@@ -51,7 +45,7 @@ def get_scope(doc: Doc, spans_key: str | None = None) -> AnnotationScope:
 
     If no scope was set, the layer annotates every label.
     """
-    kept = doc.user_data.get(ANNOTATION_SCOPES, {}).get(_layer(spans_key))
+    kept = doc.user_data.get(ANNOTATION_SCOPES, {}).get(spans_key or _ENTS)
     if kept is None:
         return EVERY_LABEL
     labels = None if kept["labels"] is None else frozenset(kept["labels"])
@@ -68,14 +62,10 @@ def set_scope(doc: Doc, scope: AnnotationScope, spans_key: str | None = None) ->
     # A new dict, because copies of a document share the values of their user data.
     others = doc.user_data.get(ANNOTATION_SCOPES, {})
     written = {"labels": labels, "uncertain": uncertain}
-    doc.user_data[ANNOTATION_SCOPES] = {**others, _layer(spans_key): written}
+    doc.user_data[ANNOTATION_SCOPES] = {**others, spans_key or _ENTS: written}
 
 
 def annotates_any(doc: Doc, labels: Iterable[str], spans_key: str | None = None) -> bool:
     """Whether a layer of mentions annotates at least one of the labels."""
     annotated = get_scope(doc, spans_key).labels
     return annotated is None or not annotated.isdisjoint(labels)
-
-
-def _layer(spans_key: str | None) -> str:
-    return _ENTS if spans_key is None else spans_key

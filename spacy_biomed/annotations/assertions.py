@@ -18,8 +18,7 @@ def install_assertions() -> None:
     """Declare `span._.is_negated`, `is_uncertain`, `is_historical`, `is_hypothetical`, `is_family`.
 
     Each is True or False; None where nobody looked. `span._.assertion_probabilities` has the
-    probability of each by its name. They belong to a place of the text, whatever the label. Names
-    are those of medspaCy.
+    probability of each by its name. They belong to a place of the text, whatever the label.
     """
     for name in ASSERTIONS:
         declare_extension(name, partial(_get, name), partial(_set, name), on=Span)
@@ -54,10 +53,7 @@ def set_assertions(span: Span, probabilities: dict[str, float]) -> None:
 
 
 def list_assertions(doc: Doc) -> Iterator[tuple[int, int, Mapping[str, float]]]:
-    """The places of a document that have assertions: characters, end exclusive, and each by name.
-
-    In a reference these are gold.
-    """
+    """The places that have assertions, in characters, the ends exclusive, and each by its name."""
     for key, stored in get_user_data(doc).items():
         if isinstance(key, tuple) and key[:2] == ("._.", ASSERTIONS_KEY) and stored:
             yield key[2], key[3], stored
@@ -66,12 +62,12 @@ def list_assertions(doc: Doc) -> Iterator[tuple[int, int, Mapping[str, float]]]:
 def copy_assertions(source: Doc, target: Doc) -> bool:
     """Copy the assertions of a document to another with the same text; say whether there are any.
 
-    The mentions of the source need not be known. What is already said of one in the target stays.
+    What is already said of a mention in the target stays.
     """
-    found = {_key(start, end): stored for start, end, stored in list_assertions(source)}
+    found = list(list_assertions(source))
     data = get_user_data(target)
-    for key, stored in found.items():
-        data[key] = {**stored, **data.get(key, {})}
+    for start, end, stored in found:
+        data[_key(start, end)] = {**stored, **data.get(_key(start, end), {})}
     return bool(found)
 
 
@@ -82,10 +78,9 @@ def describe_assertions(span: Span) -> str:
 
 
 def mark_assertions(doc: Doc) -> dict[str, object]:
-    """The entities of a document for displaCy, with what the text says of them in the labels.
+    """The entities of a document for displaCy, with labels such as "DISEASE (negated)".
 
-    Use it as `displacy.render(mark_assertions(doc), style="ent", manual=True)`. A negated DISEASE
-    has the label "DISEASE (negated)".
+    Use it as `displacy.render(mark_assertions(doc), style="ent", manual=True)`.
     """
     ents = []
     for span in doc.ents:

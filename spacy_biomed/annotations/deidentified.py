@@ -9,8 +9,7 @@ from spacy.tokens import Doc
 from .document_keys import declare_extension, get_user_data
 
 DEIDENTIFIED = "deidentified"
-# The key in `doc.user_data`, as spaCy names the values of extensions. `Span.as_doc` does not copy
-# them, since they belong to the whole document.
+# The key in `doc.user_data`, as spaCy names the values of extensions of a whole document.
 _KEY = ("._.", DEIDENTIFIED, None, None)
 
 Spans = list[tuple[int, int]]
@@ -23,8 +22,7 @@ class Replacement(NamedTuple):
         start, end: offsets of the mention in the document's text.
         new_start, new_end: offsets of the replacement in the new text.
         label: label of the mention.
-        text: the replacement. It equals the mention for an age that stays, and by chance for a
-            drawn surrogate.
+        text: the replacement, which may equal the mention: an age that stays, or by chance.
     """
 
     start: int
@@ -40,8 +38,7 @@ class Deidentified:
 
     Attributes:
         original: the original text.
-        replaced: (start, end, label, replacement) of each mention; disjoint, in text order, and no
-            mention is empty.
+        replaced: (start, end, label, replacement) of each mention; disjoint, not empty, in order.
 
     Examples:
         >>> deidentified = Deidentified("Ms. Lee, 40, came.", [(4, 7, "NAME", "[NAME]")])
@@ -71,8 +68,7 @@ class Deidentified:
     def offset_to_new(self, offset: int) -> int:
         """Map an offset in the original text to the new text.
 
-        Exact outside mentions and at their boundaries. An offset inside a mention becomes the start
-        of its replacement.
+        An offset inside a mention becomes the start of its replacement.
         """
         return _move(offset, self._old, self._new, to_end=False)
 
@@ -81,11 +77,7 @@ class Deidentified:
         return _move(offset, self._new, self._old, to_end=False)
 
     def span_to_new(self, start: int, end: int) -> tuple[int, int]:
-        """Map a span of the original text to the new text, with all replacements it overlaps.
-
-        Exact if no boundary is inside a mention. Otherwise the boundary is extended to that of the
-        replacement.
-        """
+        """Map a span of the original text to the new text, with all replacements it overlaps."""
         return self.offset_to_new(start), _move(end, self._old, self._new, to_end=True)
 
     def span_to_original(self, start: int, end: int) -> tuple[int, int]:
@@ -96,7 +88,7 @@ class Deidentified:
 def _move(offset: int, spans: Spans, others: Spans, *, to_end: bool) -> int:
     """Map an offset to another text, in which disjoint `spans`, in order, are `others`.
 
-    An offset inside a span becomes the start, or with `to_end` the end, of the other span.
+    One inside a span becomes the start, or with `to_end` the end, of the other span.
     """
     # If two spans touch at the offset, both give the same result.
     index = bisect_right(spans, offset, key=lambda span: span[0]) - 1
@@ -115,7 +107,6 @@ def _set_replaced(doc: Doc, replaced: Iterable[tuple[int, int, str, str]]) -> No
     get_user_data(doc)[_KEY] = list(replaced)
 
 
-# `doc._.deidentified`: a `Deidentified`; None if `biomed_deidentify` has not run. The replacements
-# are stored in `doc.user_data` as character offsets, labels and strings, which
-# `DocBin(store_user_data=True)` keeps. So is the original text, which is the text of the Doc.
+# `doc._.deidentified`: a `Deidentified`; None if `biomed_deidentify` has not run. Only the
+# replacements are stored, in `doc.user_data`, which `DocBin(store_user_data=True)` keeps.
 declare_extension(DEIDENTIFIED, _get_deidentified, _set_replaced)

@@ -47,9 +47,9 @@ def span_key(name: str, start: int, end: int) -> tuple[str, str, int, int]:
 def declare_extension(
     name: str, getter: Callable, setter: Callable | None = None, on: type[Doc | Span] = Doc
 ) -> None:
-    """Declare `doc._.NAME` or `span._.NAME`; one that a program has declared before stays.
+    """Declare `doc._.NAME` or `span._.NAME`.
 
-    Warn if that one is a value alone, which shows nothing of what a pipeline finds.
+    One that a program has declared before stays, with a warning if it is a value alone.
     """
     if not on.has_extension(name):
         on.set_extension(name, getter=getter, setter=setter)
@@ -87,17 +87,12 @@ def question_id(doc: Doc) -> str | None:
 
 
 def split_id(document_id: str) -> str:
-    """The question's id in a document's id: the part before its last colon, if it has one.
-
-    Readers append a colon and the number of the context to the id of a question with several.
-    """
+    """The question's id in a document's id, to which readers append a colon and a number."""
     question, colon, _ = document_id.rpartition(":")
     return question if colon else document_id
 
 
-# `doc._.unaligned_mentions` has `(start character, end character, label)` of each gold mention that
-# is in no layer of the `Doc` because no span of tokens represents it. `unaligned_answers` has the
-# same for answers that are not in `doc.spans["answer"]`. Evaluation counts them as missed. The
-# values are in `doc.user_data`, so `DocBin(store_user_data=True)` keeps them.
+# Both have (start character, end character, label) of what no span of tokens represents, and so is
+# in no layer of the `Doc`. Evaluation counts it as missed.
 for _name in (UNALIGNED_MENTIONS, UNALIGNED_ANSWERS):
     declare_extension(_name, partial(get_unaligned, name=_name), partial(set_unaligned, name=_name))

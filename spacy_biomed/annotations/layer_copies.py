@@ -9,9 +9,6 @@ from spacy.tokens import Doc, Span
 from .annotation_scope import ANNOTATION_SCOPES
 from .soft_labels import SOFT_LABELS_KEY
 
-# Keys of `doc.user_data` that belong to the layers of all components.
-_OF_ALL_LAYERS = frozenset({ANNOTATION_SCOPES, SOFT_LABELS_KEY})
-
 
 def copy_bare(doc: Doc, annotation_keys: Collection[str] = ()) -> Doc:
     """Copy a document's tokens, without annotation.
@@ -21,14 +18,10 @@ def copy_bare(doc: Doc, annotation_keys: Collection[str] = ()) -> Doc:
     tokens: Any = doc.to_array([ORTH, SPACY])  # words as ids, which spaCy's type hints do not allow
     bare = Doc(doc.vocab, words=tokens[:, 0], spaces=tokens[:, 1].astype(bool))
     bare.has_unknown_spaces = doc.has_unknown_spaces
-    left_out = _OF_ALL_LAYERS.union(annotation_keys)
-    bare.user_data.update(
-        {
-            key: value
-            for key, value in doc.user_data.items()
-            if (key[1] if isinstance(key, tuple) else key) not in left_out
-        }
-    )
+    left_out = {ANNOTATION_SCOPES, SOFT_LABELS_KEY, *annotation_keys}  # of all layers, and of some
+    for key, value in doc.user_data.items():
+        if (key[1] if isinstance(key, tuple) else key) not in left_out:
+            bare.user_data[key] = value
     return bare
 
 

@@ -16,12 +16,7 @@ _SHARED_TAGS = {"CHEM-GENE": ("CHEMICAL", "GENE"), "DRUG-DRUG": ("DRUG", "DRUG")
 
 
 class Argument(NamedTuple):
-    """One of the two arguments of a relation.
-
-    Attributes:
-        start, end: half-open character offsets.
-        label: its type, or "" if that is unknown.
-    """
+    """An argument of a relation, in characters, the end exclusive; its label is "" if unknown."""
 
     start: int
     end: int
@@ -34,7 +29,7 @@ def find_marked_arguments(text: str) -> tuple[Argument, Argument] | None:
     Either the head is in `<< >>` and the tail in `[[ ]]`; then their types are unknown, and their
     offsets exclude the marks. Or tags such as @GENE$ replace the arguments; then the head is the
     first tag, and the tail is the first tag of another type, or else the second tag. A single tag
-    @CHEM-GENE$ or @DRUG-DRUG$ stands for two arguments that overlap, and is both of them.
+    @CHEM-GENE$ or @DRUG-DRUG$ is both arguments.
 
     Examples:
         >>> find_marked_arguments("<< Aspirin >> inhibits [[ COX-1 ]].")

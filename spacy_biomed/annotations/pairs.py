@@ -8,7 +8,6 @@ from spacy.tokens import Doc, Span
 from ..errors import BiomedError, quote
 
 PAIR_KEY = "pair"
-
 # ASCII's record separator: tokenizers treat it as white space, and people do not write it. With it
 # a pair is recognised from the text alone, and `spacy evaluate` gives a pipeline nothing else.
 PAIR_SEPARATOR = "\x1e"
@@ -37,10 +36,7 @@ def pair(nlp: Language, first: str, second: str) -> Doc:
 
 
 def join_pair(first: str, second: str) -> tuple[str, tuple[Offsets, Offsets]]:
-    """Join a pair of texts into one.
-
-    Returns:
-        the joined text, and the (start, end) offsets of each text in it.
+    """Join a pair of texts into one; return it, and the (start, end) offsets of each text in it.
 
     Raises:
         BiomedError: if a text contains the separator.
@@ -50,9 +46,8 @@ def join_pair(first: str, second: str) -> tuple[str, tuple[Offsets, Offsets]]:
             raise BiomedError(
                 f"{quote(text)}: a text of a pair has U+001E, which separates pairs; remove it"
             )
-    start = len(first) + len(PAIR_SEPARATOR)
     joined = first + PAIR_SEPARATOR + second
-    return joined, ((0, len(first)), (start, len(joined)))
+    return joined, ((0, len(first)), (len(first) + 1, len(joined)))
 
 
 def mark_pair(doc: Doc) -> Doc:

@@ -57,16 +57,14 @@ def _is_of(stored: Sequence[Any], finder: str | None, labels: Collection[str]) -
 
 def _get_relations(doc: Doc) -> list[SpanRelation] | None:
     stored = doc.user_data.get(RELATIONS)
-    if stored is None:
-        return None
-    return [read_relation(doc, *one[:4]) for one in stored]
+    return None if stored is None else [read_relation(doc, *one[:4]) for one in stored]
 
 
 def _set_relations(doc: Doc, relations: Sequence[SpanRelation] | None) -> None:
     if relations is None:
         doc.user_data.pop(RELATIONS, None)
-        return
-    doc.user_data[RELATIONS] = _store(relations)
+    else:
+        doc.user_data[RELATIONS] = _store(relations)
 
 
 def _store(relations: Sequence[SpanRelation]) -> list[tuple]:
@@ -80,11 +78,11 @@ def read_relation(
     doc: Doc, head: tuple[int, int, str], tail: tuple[int, int, str], label: str, score: float
 ) -> SpanRelation:
     """A relation of a document, whose spans are given as `locate_span` does."""
-    ends = (
+    first, second = (
         doc.char_span(start, end, label=type, alignment_mode="expand")
         for start, end, type in (head, tail)
     )
-    return SpanRelation(*cast("tuple[Span, Span]", tuple(ends)), label, score)
+    return SpanRelation(cast(Span, first), cast(Span, second), label, score)
 
 
 # `doc._.relations`: a list of `SpanRelation`; None if relations are not annotated. It is stored in

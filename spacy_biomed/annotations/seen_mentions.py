@@ -5,7 +5,7 @@ from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
 # Span group of a reference document: all spans whose lower-cased text is a mention of the span's
-# label in the training part. Scorers use it to score the mentions that were not seen.
+# label in the training part.
 SEEN_KEY = "seen_in_training"
 
 

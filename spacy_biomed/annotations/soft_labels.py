@@ -1,7 +1,4 @@
-"""A teacher's probabilities on a document, for a student to learn from.
-
-They are in `doc.user_data` of the reference document, and so are saved in corpora.
-"""
+"""A teacher's probabilities on a document, in its `user_data`, for a student to learn from."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
@@ -14,9 +11,9 @@ from ..errors import BiomedError
 
 SOFT_LABELS_KEY = "spacy_biomed_taught"
 
-# Probabilities are stored as multiples of 1/512, so with an error of at most a thousandth.
+# Probabilities are stored as multiples of 1/512, so with an error of at most a thousandth. A saved
+# corpus is then a quarter of the size that it has with all digits of half precision.
 _STEPS = 512
-
 # Minimum probability when teachers are combined, about the smallest that half precision can store.
 _LEAST = 1e-6
 
@@ -43,7 +40,6 @@ def set_soft_labels(doc: Doc, name: str, classes: list[str], probabilities: Floa
         probabilities: (rows, classes), with one row per token, or one for the document.
     """
     taught = doc.user_data.setdefault(SOFT_LABELS_KEY, {})
-    # A saved corpus is a quarter of the size that it has with all digits of half precision.
     rounded = np.round(probabilities * _STEPS) / _STEPS
     taught[name] = {"classes": classes, "probabilities": rounded.astype("float16")}
 
@@ -71,9 +67,8 @@ def get_soft_labels(
         return None
     if not set(known) <= set(classes) or (len(known) < len(classes) and not may_lack):
         raise explain_classes(name, known, classes)
-    probabilities = np.asarray(
-        doc.user_data[SOFT_LABELS_KEY][name]["probabilities"], dtype="float32"
-    )
+    stored = doc.user_data[SOFT_LABELS_KEY][name]["probabilities"]
+    probabilities = np.asarray(stored, dtype="float32")
     if len(known) == len(classes):
         return probabilities[:, [known.index(label) for label in classes]]
     taught = np.zeros((len(probabilities), len(classes)), dtype="float32")
@@ -93,9 +88,8 @@ def merge_tags(opinions: Sequence[tuple[list[str], Floats2d]]) -> tuple[list[str
     """Combine the probabilities of teachers with different labels for the same tokens.
 
     The odds of a tag against "O" are the geometric mean of the odds of the teachers that know the
-    tag. If no label has two teachers, this is the product of the teachers' probabilities, with "O"
-    meaning "none of my labels". An opinion is a teacher's tags, including "O", and its
-    probabilities, (tokens, tags); so is the result.
+    tag. An opinion is a teacher's tags, including "O", and its probabilities, (tokens, tags); so is
+    the result.
     """
     classes = list(dict.fromkeys(tag for tags, _ in opinions for tag in tags))
     total = np.zeros((len(opinions[0][1]), len(classes)))

@@ -14,8 +14,8 @@ from ..errors import BiomedError, suggest
 from ..files.sources import Item, Part
 from ..formats.findings import AnnotatedShard
 from ..formats.registry import Format
-from ..pipeline.deidentify import BiomedDeidentifier, add_deidentifier, find_deidentifier
-from ..pipeline.phi_patterns import add_patterns, remove_patterns
+from ..pipeline.deidentify import PATTERNS, BiomedDeidentifier, add_deidentifier
+from ..pipeline.factories import find_names
 from .text_documents import MADE_BY
 
 # Marks the working folder, so that nothing takes it for an output.
@@ -49,10 +49,12 @@ class Deidentification:
         component = add_deidentifier(nlp, self.mode, key_from, self.kinds)
         if self.secret_file is not None:
             component.set_secret(read_secret(Path(self.secret_file)))
+        found = find_names(nlp, PATTERNS)
         if self.patterns is False:
-            remove_patterns(nlp)
-        elif self.patterns or nlp.lang in PATTERN_LANGUAGES:
-            add_patterns(nlp, before=component.name, spans_key=component.spans_key)
+            for name in found:
+                nlp.remove_pipe(name)
+        elif not found and (self.patterns or nlp.lang in PATTERN_LANGUAGES):
+            nlp.add_pipe(PATTERNS, config={"spans_key": component.spans_key}, before=component.name)
         component.check_pipeline()
         self._check_labels(nlp)
         if component.mode == "surrogates":
@@ -74,7 +76,7 @@ class Deidentification:
 
     def describe(self, nlp: Language) -> dict[str, object]:
         """The settings that the result depends on; nothing that tells the secret."""
-        component = find_deidentifier(nlp)
+        component = add_deidentifier(nlp)
         has_key = component.mode == "surrogates"
         return {
             "repair": self.repair,

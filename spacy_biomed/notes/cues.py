@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain, product
 from operator import itemgetter
@@ -33,9 +33,8 @@ _SENTENCE_END = get_string_id("¶")
 class _Group(NamedTuple):
     """What the terms of a group do in one or both directions.
 
-    A "cue" begins scopes, with at most `reach` words between it and what it applies to. A "stop"
-    ends them, of all categories without one. "none" only looks like a cue. "outside" marks cues
-    that also count where an entity begins with them.
+    The kind is "cue", "stop", "none" or "outside" (`parse_group`). Without a category, a stop ends
+    the scopes of all. A cue has at most `reach` words between it and what it applies to.
     """
 
     kind: str
@@ -85,9 +84,9 @@ class CueMatcher:
     in no name of a disease or drug ("denies fever"). A mention is negated or uncertain, not both:
     the nearest cue decides, "uncertain" if both are as near.
 
-    Sources of the method: Chapman et al. 2001, "A Simple Algorithm for Identifying Negated Findings
-    and Diseases in Discharge Summaries"; Harkema et al. 2009, "ConText: An Algorithm for
-    Determining Negation, Experiencer, and Temporal Status from Clinical Reports".
+    Sources: Chapman et al. 2001, "A Simple Algorithm for Identifying Negated Findings and Diseases
+    in Discharge Summaries"; Harkema et al. 2009, "ConText: An Algorithm for Determining Negation,
+    Experiencer, and Temporal Status from Clinical Reports".
 
     In a term, "¶" is the beginning or the end of a sentence. Words are compared in small letters,
     with or without accents. The time is linear in the number of words.
@@ -126,7 +125,7 @@ class CueMatcher:
             sentences: the number of each word's sentence, ascending.
             mentions: first word and end (exclusive) of each, in order of their first words.
         """
-        # The end is a place too: a mention of white space alone may be there, in no sentence.
+        # A mention of white space alone may be at the end, in no sentence.
         sentences = [*sentences, -1]
         forward, backward = self._match(words, sentences, mentions)
         starts: list[_Place] = [(start, sentences[start], {}) for start, _ in mentions]
@@ -212,19 +211,18 @@ def _read_terms(
     read: dict[tuple[int, ...], list[_Group]] = {}
     for name, terms in groups.items():
         group = parse_group(name)
-        for term in terms:
-            for one in _write_apostrophes(expand(term)):
+        for one in chain.from_iterable(map(expand, terms)):
+            for written in _write_apostrophes(one):
                 # Many terms have few parts; tokenizers divide text at white space first.
-                for words in product(*chain.from_iterable(map(spell, one.split()))):
+                for words in product(*chain.from_iterable(map(spell, written.split()))):
                     read.setdefault(words, []).append(group)
     return read
 
 
-def _write_apostrophes(terms: Iterable[str]) -> Iterator[str]:
-    """Terms, those with an apostrophe in each form that a tokenizer may divide otherwise."""
-    for term in terms:
-        curly = term.replace("'", "’")
-        yield from {term, term.upper(), curly, curly.upper()} if curly != term else {term}
+def _write_apostrophes(term: str) -> set[str]:
+    """A term with an apostrophe in each form that a tokenizer may divide otherwise."""
+    curly = term.replace("'", "’")
+    return {term} if curly == term else {term, term.upper(), curly, curly.upper()}
 
 
 def _spellings(word: str) -> set[str]:
@@ -236,7 +234,7 @@ def _spellings(word: str) -> set[str]:
 def _settle(distances: Mapping[str, int]) -> set[str]:
     """The categories, of rivals only the one with the nearest cue."""
     categories = set(distances)
-    if len(categories) > 1 and categories.issuperset(_RIVALS):
+    if categories.issuperset(_RIVALS):
         negated, uncertain = (distances[name] for name in _RIVALS)
         categories.remove("uncertain" if negated < uncertain else "negated")
     return categories
@@ -269,7 +267,5 @@ def _apply(group: _Group, scopes: dict[str, tuple[int, int]], end: int) -> None:
     elif group.kind == "stop":
         scopes.pop(group.category, None)
     else:
-        last = end + group.reach
-        if group.category in scopes:
-            last = max(last, scopes[group.category][1])
-        scopes[group.category] = (end, last)
+        _, last = scopes.get(group.category, (end, end))
+        scopes[group.category] = (end, max(last, end + group.reach))

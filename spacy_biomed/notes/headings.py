@@ -16,8 +16,7 @@ _AUSCULTATION = ("physical_examination", "past_history")
 _LINE_ENDS = r"\n\r\v\f\x85\u2028\u2029"
 
 # A heading begins a line or follows a stop, and ends with a colon or a dash, or with its line. The
-# text has to be between line ends. For speed, the set of signs before a heading comes first, and a
-# look at what is after the name before the choices of its end.
+# text has to be between line ends. The order of the parts is for speed.
 _HEADING = re.compile(
     rf"[{_LINE_ENDS}.;!?](?:(?P<line>(?<=[{_LINE_ENDS}])[ \t]{{0,40}})|(?<=[.;!?]) )"
     r"(?:[#*•·–\- \t]|\(?(?:\d{1,2}|[IVX]{1,4}|[a-hA-H])(?:[.)º°]-?|-)){0,8}"
@@ -35,10 +34,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 class Heading(NamedTuple):
-    """A heading: its place in characters, the end exclusive, and the name of its section.
-
-    It is empty where a section ends without another heading.
-    """
+    """A heading, in characters, and its section; empty where one ends without another heading."""
 
     start: int
     end: int

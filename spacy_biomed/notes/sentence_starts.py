@@ -69,11 +69,8 @@ def find_sentence_starts(text: str, language: str) -> list[int]:
 
 
 class _Abbreviations(NamedTuple):
-    """Words, without their points, after which no sentence ends.
-
-    It never does after some, not before a small letter after others, and not with a line after
-    those that are open.
-    """
+    """Words, without their points, after which no sentence ends: never, before a small letter, or
+    at the end of a line."""
 
     always: frozenset[str]
     small: frozenset[str]

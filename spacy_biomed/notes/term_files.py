@@ -24,9 +24,7 @@ def read_groups(language: str, name: str) -> dict[str, tuple[str, ...]]:
     """
     if language not in NOTE_LANGUAGES:
         known = " or ".join(NOTE_LANGUAGES)
-        raise BiomedError(
-            f"there are no terms for the language {language}: set language to {known}"
-        )
+        raise BiomedError(f"there are no terms for the language {language}: set it to {known}")
     groups: dict[str, list[str]] = {}
     for line in (FOLDER / language / f"{name}.txt").read_text(encoding="utf8").splitlines():
         line = line.partition("#")[0].strip()

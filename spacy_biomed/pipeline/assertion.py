@@ -57,10 +57,9 @@ class BiomedAssertion(CalibratedHead, LabelHead):
     `is_historical`, `is_hypothetical` and `is_family`, and `span._.assertion_probabilities`. Its
     labels are those of the five that it learns. Others that a component before it has set stay.
 
-    Each label has a sigmoid over a hidden layer, which reads the mean rows of the entity, of the
-    tokens before it and of those after it, in its sentence
-    (`spacy_biomed.MentionClassifier.v1`). So a component that sets sentences is best before it:
-    `biomed_sentences`, or another.
+    Each label has a sigmoid over a hidden layer, which reads the mean rows of the entity, and of
+    the tokens before and after it in its sentence. So a component that sets sentences is best
+    before it.
 
     In training, entities are the places of the reference that have assertions, and need not be in
     `doc.ents`. A label without a value there is not annotated: it gives no loss and no score.
@@ -77,13 +76,6 @@ class BiomedAssertion(CalibratedHead, LabelHead):
         window: largest number of tokens that are read on each side of an entity.
         rules_share: weight, from 0 to 1, of the probability that a component before it has set,
             such as `biomed_context`. It has no part in training.
-
-    Examples:
-        >>> import spacy
-        >>> nlp = spacy.blank("en")
-        >>> assertion = nlp.add_pipe("biomed_assertion", config={"entity_labels": ["DISEASE"]})
-        >>> assertion.add_label("is_negated")
-        1
     """
 
     default_name, task_name = FACTORY, "assertion of entities"
@@ -211,7 +203,7 @@ class BiomedAssertion(CalibratedHead, LabelHead):
         They are NaN where nothing is annotated.
         """
         found: list[list[Span]] = []
-        targets = [np.zeros((0, len(self.labels)))]
+        targets: list[list[float]] = []
         for example in examples:
             doc = example.predicted
             found.append([])
@@ -222,8 +214,8 @@ class BiomedAssertion(CalibratedHead, LabelHead):
                 span = doc.char_span(start, end, alignment_mode="expand")
                 if span is not None and len(span):
                     found[-1].append(span)
-                    targets.append(np.array([values]))
-        return found, np.concatenate(targets).astype("float32")
+                    targets.append(values)
+        return found, np.array(targets, dtype="float32").reshape(len(targets), len(self.labels))
 
     def _place(self, docs: list[Doc], spans: list[list[Span]]) -> MentionPlaces:
         """What the model reads: the spans of each document, in rows of all documents."""
@@ -274,10 +266,7 @@ def score_assertions(
     """Precision, recall and F1 of assertions that are true, of the annotated mentions.
 
     Mentions that are found elsewhere do not count. What is true of an annotated mention that is not
-    found is missed.
-
-    Args:
-        labels: the assertions to score, each where it is annotated.
+    found is missed. Each of the `labels` is scored where it is annotated.
 
     Returns:
         `assertion_micro_p`, `_r`, `_f` and `assertion_per_type`; None if nothing is annotated.

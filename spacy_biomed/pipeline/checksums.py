@@ -1,7 +1,6 @@
 """Checksums of a pipeline's files: a pipeline that is not as it was written is refused.
 
 They are in the file `SHA256SUMS` of the pipeline's directory, in the format of `sha256sum --check`.
-`spacy package` puts it into the wheel.
 """
 
 import re
@@ -34,10 +33,10 @@ def replacing_pipeline(
 
 def write_checksums(directory: Path) -> None:
     """Write the checksums of a pipeline's files, but hidden ones, meta, card and `trainable`."""
-    files = {path.relative_to(directory): path for path in directory.rglob("*") if path.is_file()}
+    files = (path.relative_to(directory) for path in directory.rglob("*") if path.is_file())
     lines = [
-        f"{_hash(path)}  {name.as_posix()}\n"
-        for name, path in sorted(files.items())
+        f"{_hash(directory / name)}  {name.as_posix()}\n"
+        for name in sorted(files)
         if name.as_posix() not in (*_REWRITTEN, CHECKSUMS)
         and not name.name.startswith(".")
         and name.parts[0] != TRAINABLE

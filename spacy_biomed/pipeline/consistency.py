@@ -27,7 +27,6 @@ FACTORY = "biomed_consistency"
 # Shorter texts would be repeated in too many places where they mean something else.
 SHORTEST_REPEATED = 3
 
-
 # A label, and its probability if that is known.
 Meaning = tuple[str, float | None]
 
@@ -57,8 +56,6 @@ class _Words:
 
 class BiomedConsistency(Described, Pipe):
     """Make the entities of a document agree: what has a label once has it everywhere.
-
-    A tagger decides on each mention alone. The document knows more:
 
     - Mentions with the same text get the same label: the one with the highest sum of
       probabilities.

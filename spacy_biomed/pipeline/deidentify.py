@@ -47,12 +47,10 @@ class BiomedDeidentifier(Described, Pipe):
 
     It takes the mentions that a component before it found and sets `doc._.deidentified`: the new
     text, the replacements, and a mapping of offsets between both texts
-    (`deidentified.Deidentified`). The Doc itself does not change. If the layer of the mentions is
-    absent, `doc._.deidentified` is None: no component has looked for mentions, so the text must not
-    pass as de-identified. For the same reason, a pipeline that finds no known label of personal
-    data is refused at the first text: a pipeline for chemicals would leave every name in place. The
-    setting `kinds` declares the meaning of further labels, also if a component does not declare its
-    labels.
+    (`deidentified.Deidentified`). The Doc itself does not change. If no component has looked for
+    mentions, `doc._.deidentified` is None. A pipeline that finds no known label of personal data is
+    refused at the first text: one for chemicals would leave every name in place. The setting
+    `kinds` declares the meaning of further labels.
 
     The kind of a label (`phi_kinds`) determines how its mentions are replaced. Mentions of an
     unknown label become tags, and mentions of the kind "keep" stay (a diagnosis). Overlapping
@@ -61,11 +59,10 @@ class BiomedDeidentifier(Described, Pipe):
     Phone numbers, identifiers, e-mail and web addresses keep their format. A mention without
     surrogate (a relative, a profession, a date that cannot be parsed) becomes a tag.
 
-    A surrogate is drawn from all possible values, including the original: otherwise the original
-    would be recognised over many documents as the value that never occurs. The draw depends on a
-    secret, the seed and the document. Anybody with all three can test guesses of the original. The
-    secret is therefore never in a config or a file of a pipeline: it is read from an environment
-    variable, or set with `set_secret`.
+    A surrogate is drawn from all possible values, including the original, by a secret, the seed and
+    the document. Anybody with all three can test guesses of the original. The secret is therefore
+    never in a config or a file of a pipeline: it is read from an environment variable, or set with
+    `set_secret`.
 
     Attributes:
         mode: "tags" or "surrogates".
@@ -73,27 +70,23 @@ class BiomedDeidentifier(Described, Pipe):
         spans_key: span group of the mentions; None for `doc.ents`.
         kinds: label to kind, for unknown labels and for known labels with a different treatment.
         propagate: whether to replace all other occurrences of a found name, place, institution,
-            number or address in the document, whatever their case and accents. A name recurs by its
-            initials and each word of at least four letters (three, if it is a known name), a number
-            by its digits, anything else as a whole (`mentions.find_again`).
+            number or address in the document (`mentions.find_again`).
         extend: whether to correct the borders of mentions. A word of which a mention is a part is
-            replaced wholly, with the initials, numbers and abbreviations that join a name, a place
-            or an institution ("H. U.", "4º L", "S.A."), and the particles between two mentions of
-            one label ("3 años y 8 meses"). Ordinary words around a name, and what is on another
-            line, stay (`mentions.refine`), but not in a name with a confidence of 0.9 or more.
+            replaced wholly, with what joins it (`mentions.extend`, `mentions.bridge`). Ordinary
+            words around a name, and what is on another line, stay (`mentions.refine`), but not in
+            a name with a confidence of 0.9 or more.
         language: language of the surrogates, "en" or "es"; by default the pipeline's, else English.
         day_first: whether 12/03/2019 is the 12th of March; by default for every language except
             English.
         age_limit: ages from this value on become this value; lower ages stay. With 0 all ages
             become tags.
         seed: changes the surrogates.
-        key_from: "text", or "document_id": the surrogates depend on `doc.user_data["document_id"]`,
-            so that documents with the same identifier (of a patient) share surrogates and the
-            shift of dates.
+        key_from: "text", or "document_id": documents with the same `doc.user_data["document_id"]`
+            (of a patient) share surrogates and the shift of dates.
         secret_variable: environment variable with the secret; None for no secret, for texts that
             need no protection.
-        nlp: the pipeline of the component; None to use the component alone, without a check of the
-            labels that other components find.
+        nlp: the pipeline of the component; None to use it alone, without a check of the labels that
+            others find.
 
     Examples:
         >>> import spacy
@@ -210,8 +203,7 @@ class BiomedDeidentifier(Described, Pipe):
     def check_pipeline(self) -> None:
         """Check that the components before this one find labels of personal data.
 
-        If a component does not declare its labels, an identifying label in the setting `kinds` is
-        enough.
+        If one does not declare its labels, an identifying label in the setting `kinds` is enough.
 
         Raises:
             BiomedError: if they find no such label, or a `biomed_ner` replaces what others found.
@@ -240,9 +232,6 @@ class BiomedDeidentifier(Described, Pipe):
 
     def make_key(self, scope: str) -> DocumentKey:
         """The key of all draws for a scope: a document, or documents that share surrogates.
-
-        Args:
-            scope: text or identifier.
 
         Raises:
             BiomedError: if there is no secret, or it is too short.
@@ -415,8 +404,3 @@ def add_deidentifier(
         del settings["factory"]
         nlp.replace_pipe(names[0], FACTORY, config=settings)
     return cast(BiomedDeidentifier, nlp.get_pipe(names[0]))
-
-
-def find_deidentifier(nlp: Language) -> BiomedDeidentifier:
-    """The `biomed_deidentify` of a pipeline that has one."""
-    return cast(BiomedDeidentifier, nlp.get_pipe(find_names(nlp, FACTORY)[0]))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import srsly
 from spacy import util
@@ -56,10 +56,9 @@ class EncoderPipe(BatchLearner, Tok2Vec):
         max_batch_words: tokens that `pipe` encodes at a time, to limit memory. Heads annotate up to
             8,192 tokens at a time, and put smaller batches of the encoder together.
         keep_encodings: whether documents keep their encodings.
-        reads_words: as in `Described`.
     """
 
-    reads_words: ClassVar[bool] = False
+    reads_words = False  # as in `Described`
     folder: Path | None = None  # of the pipeline that it was loaded from
 
     def __init__(
@@ -80,10 +79,9 @@ class EncoderPipe(BatchLearner, Tok2Vec):
     def initialize(
         self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None
     ) -> None:
-        """Load the encoder named in the model's settings, unless it is already loaded.
+        """Load the encoder named in the model's settings, and link heads that are not linked yet.
 
-        Warn if it does not know many words of the examples. Also link the heads that were added one
-        by one and are not linked yet.
+        Warn if it does not know many words of the examples.
         """
         self.model.initialize()
         self._warn_of_unknown(islice(get_examples(), _SAMPLE))
@@ -122,18 +120,16 @@ class EncoderPipe(BatchLearner, Tok2Vec):
         model = getattr(component, "model", None)
         if not isinstance(model, Model):
             return
+        # spaCy puts the component of another pipeline into this one as it is.
+        origin = (getattr(component, "folder", None), getattr(component, "vocab", None))
+        is_own = origin == (self.folder, self.vocab)
         for node in model.walk():
+            is_ours = isinstance(node, EncoderListener)
             # spacy-transformers may not be installed.
-            is_stock = type(node).__name__ == "TransformerListener"
-            is_listener = is_stock or isinstance(node, EncoderListener)
-            if is_listener and getattr(node, "upstream_name", "") in ("*", self.name):
+            is_listener = is_ours or type(node).__name__ == "TransformerListener"
+            if is_listener and node.upstream_name in ("*", self.name):
                 self.add_listener(node, component.name)
-                # spaCy puts the component of another pipeline into this one as it is.
-                folder, vocab = (getattr(component, key, None) for key in ("folder", "vocab"))
-                if isinstance(node, EncoderListener) and (folder, vocab) == (
-                    self.folder,
-                    self.vocab,
-                ):
+                if is_ours and is_own:
                     node.own_encoder = self.model
                 self._heads[component.name] = model
 
@@ -142,19 +138,12 @@ class EncoderPipe(BatchLearner, Tok2Vec):
         """The models of the components with these listeners."""
         return [model for name, model in self._heads.items() if name in self.listener_map]
 
-    def __call__(self, doc: Doc) -> Doc:
-        self.set_annotations([doc], self.predict([doc]))
-        return doc
-
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Encode a stream of documents.
+        """Encode a stream of documents, in batches of `batch_size`, or fewer if they are long.
 
         On the CPU a batch is encoded while the components before this one prepare the next batch
         and the components after it annotate the last, so three batches are in memory. With a batch
         size of 1 nothing is read ahead, because the caller may wait for each document.
-
-        Args:
-            batch_size: documents in a batch; fewer if they are long.
         """
         batches = batch_docs(stream, batch_size, self.cfg["max_batch_words"])
         is_ahead = batch_size > 1 and not isinstance(self.model.ops, CupyOps)
@@ -187,8 +176,7 @@ class EncoderPipe(BatchLearner, Tok2Vec):
             if isinstance(listener, EncoderListener):
                 listener.receive(docs, batch, backprop)
                 continue
-            if stock_data is None:
-                stock_data = [to_stock(encoding) for encoding in batch.split()]
+            stock_data = stock_data or [to_stock(encoding) for encoding in batch.split()]
             listener.receive(listener.get_batch_id(docs), stock_data, _from_stock(backprop))
 
     def tell_width(self) -> None:
@@ -239,7 +227,6 @@ class _PendingBackprop:
 
     gradient: Floats2d
     backprop: Callable[[Floats2d], object]
-    waiting_for: int
     sgd: Optimizer | None
     received: int = 0
 
@@ -247,18 +234,11 @@ class _PendingBackprop:
 class SharedEncoder(EncoderPipe):
     """Encode each document once with PyTorch, for all heads after it that listen.
 
-    It learns from the gradients that the heads send back. spaCy's `ner`, `textcat`, `spancat`,
-    `tagger` and `parser` train on it as on spacy-transformers' component `transformer`, through the
-    same `spacy-transformers.TransformerListener.v1`.
+    It learns from the gradients that the heads send back. spaCy's own components train on it as on
+    spacy-transformers' component `transformer`, through the same
+    `spacy-transformers.TransformerListener.v1`.
 
     Its model is `spacy_biomed.TransformerModel.v1`. `EncoderPipe` describes the settings.
-
-    Examples:
-        >>> import spacy
-        >>> nlp = spacy.blank("en")
-        >>> encoder = nlp.add_pipe("biomed_transformer")
-        >>> nlp.pipe_names
-        ['biomed_transformer']
     """
 
     _pending: _PendingBackprop | None = None
@@ -276,15 +256,15 @@ class SharedEncoder(EncoderPipe):
         docs = [example.predicted for example in examples]
         batch, backprop_model = self.model.begin_update(docs)
         gradient = self.model.ops.alloc2f(*batch.hidden.shape)
-        pending = _PendingBackprop(gradient, backprop_model, len(self.listeners), sgd)
-        self._pending = pending
+        pending = self._pending = _PendingBackprop(gradient, backprop_model, sgd)
+        listening = len(self.listeners)
 
         def backprop(d_hidden: Floats2d | None) -> None:
             if d_hidden is not None:
                 losses[self.name] += float((d_hidden**2).sum())
                 pending.gradient += d_hidden
             pending.received += 1
-            if pending.received == pending.waiting_for:
+            if pending.received == listening:
                 self._finish_pending()
 
         self.feed_listeners(docs, batch, backprop)
@@ -328,13 +308,6 @@ class OnnxEncoder(EncoderPipe):
     can still be trained on it.
 
     Its model is `spacy_biomed.OnnxTransformerModel.v1`. `EncoderPipe` describes the settings.
-
-    Examples:
-        >>> import spacy
-        >>> nlp = spacy.blank("en")
-        >>> encoder = nlp.add_pipe("biomed_onnx_transformer")
-        >>> nlp.pipe_names
-        ['biomed_onnx_transformer']
     """
 
     @property

@@ -110,9 +110,8 @@ class BiomedSections(Described, Pipe):
     `doc.spans["sections"]` gets a span for each section, from its heading to the next one. The
     span's label is the section's name, the same in all languages: `past_history`, `family_history`,
     `allergies`, `medications` and others (`spacy_biomed/notes/terms/`). A section whose heading is
-    in no table is "other", and so is what follows the paragraph of a heading within a line. What is
-    before the first heading is in no section. `span._.section` is the name of the section that a
-    span starts in.
+    in no table is "other", and so is what follows the paragraph of a heading within a line.
+    `span._.section` is the name of the section that a span starts in.
 
     Attributes:
         language: "en" or "es", for the table of headings; by default the pipeline's.
@@ -182,9 +181,7 @@ class BiomedContext(Described, Pipe):
     "descartado", how far they reach, and what ends their scope. The terms are in
     `spacy_biomed/notes/terms/`. Entities in a section of family history are of a relative, and
     the patient's conditions in one of past history are past, if `biomed_sections` is before this
-    component.
-
-    A component that sets sentences has to be before this one: `biomed_sentences`, or another.
+    component. A component that sets sentences has to be before this one.
 
     Declares `span._.is_negated`, `is_uncertain`, `is_historical`, `is_hypothetical` and
     `is_family`: True or False, None for spans that were not looked at. The probabilities in
@@ -194,8 +191,8 @@ class BiomedContext(Described, Pipe):
         language: "en" or "es", for the terms; by default the pipeline's.
         spans_key: span group of the entities; None for `doc.ents`.
         labels: labels of the entities to look at; None for all.
-        cues: more terms by group: "negated forward", "uncertain backward 3", "stop", "none" and so
-            on (`notes.cues.parse_group`). A term that exists already moves to the new group.
+        cues: more terms by group, such as "uncertain backward 3" (`notes.cues.parse_group`). A term
+            that exists already moves to the new group.
         conditions: labels that are history in a section of past history; by default `CONDITIONS`.
         nlp: the pipeline of the component, whose tokenizer divides the terms.
 
@@ -260,16 +257,14 @@ class BiomedContext(Described, Pipe):
         return CueMatcher(self._groups, self._own, lambda term: [one.text for one in divide(term)])
 
     def _look(self, doc: Doc, spans: Sequence[Span]) -> None:
-        words = doc.to_array([LOWER, SENT_START, IS_SPACE])
-        sentences = np.cumsum(words[:, 1] == 1)
-        is_tab = words[:, 0] == _TAB
-        words[is_tab, 0] = _CELL_END
-        is_word = (words[:, 2] == 0) | is_tab
+        words, starts, is_space = doc.to_array([LOWER, SENT_START, IS_SPACE]).T
+        sentences = np.cumsum(starts == 1)
+        is_tab = words == _TAB
+        words[is_tab] = _CELL_END
+        is_word = (is_space == 0) | is_tab
         places = [0, *np.cumsum(is_word).tolist()]
         mentions = [(places[span.start], places[span.end]) for span in spans]
-        found = self._matcher.find(
-            words[is_word, 0].tolist(), sentences[is_word].tolist(), mentions
-        )
+        found = self._matcher.find(words[is_word].tolist(), sentences[is_word].tolist(), mentions)
         for span, categories in zip(spans, found, strict=True):
             if RISK in categories and span.label_ not in TREATMENTS:
                 categories.add("hypothetical")
@@ -291,18 +286,12 @@ make_biomed_context = register_factory(
 )
 
 
-def choose_language(
-    name: str,
-    language: str | None,
-    nlp: Language | None,
-    known: Sequence[str] = NOTE_LANGUAGES,
-    what: str = "rules",
-) -> str:
+def choose_language(name: str, language: str | None, nlp: Language | None) -> str:
     """The language of a component's rules: the given one, or the pipeline's."""
     chosen = language or (nlp.lang if nlp is not None else None) or "en"
-    if chosen not in known:
+    if chosen not in NOTE_LANGUAGES:
         raise BiomedError(
-            f"[components.{name}] there are no {what} for the language {chosen}: leave the "
-            f"component out, or set language to {' or '.join(known)}"
+            f"[components.{name}] there are no rules for the language {chosen}: leave the "
+            f"component out, or set language to {' or '.join(NOTE_LANGUAGES)}"
         )
     return chosen

@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import Literal, cast
+from typing import Literal
 
 from spacy.language import Language
 from spacy.pipeline import Pipe
@@ -13,7 +13,7 @@ from spacy.util import SimpleFrozenDict, filter_spans
 from ..deidentification.phi_kinds import merge_kinds
 from ..errors import BiomedError
 from .described import Described
-from .factories import find_names, register_factory
+from .factories import register_factory
 from .mention_layer import install_extensions, list_finders, write_mentions
 from .notes import choose_language
 
@@ -23,30 +23,24 @@ FACTORY = "biomed_phi_patterns"
 class PhiPatterns(Described, Pipe):
     """Find dates, addresses, telephones and identifiers by their form.
 
-    It is a second pass, independent of any training. It finds e-mail and web addresses, telephones
-    and faxes, postal codes, dates, ages, IBAN and payment cards. It also finds identifiers of Spain
-    (DNI, NIE, social security, health card, collegiate number, clinical history), the United States
-    and Great Britain (SSN, NHS number, medical record). It does not replace a recogniser, since it
-    finds only known names and those after a title or the name of a field. A value that could be a
-    harmless number has to pass a check, or a word such as "NHC" introduces it; doses, blood
-    pressures, scores and ratios stay.
+    It is a second pass, independent of any training. It finds addresses, telephones, dates, ages,
+    and identifiers of Spain, the United States and Great Britain. It does not replace a recogniser,
+    since it finds only known names and those after a title or the name of a field. A value that
+    could be a harmless number has to pass a check, or a word such as "NHC" introduces it.
 
     The spans join the layer of mentions. Where a span lies within a mention, the mention stays. A
     span takes the place of a mention that is as long if the mention is of the kind "other", such as
-    a sex, or if the span calls a number a date.
-    Mentions that it overlaps in part are joined with it to one mention from the first start to the
-    last end, with the label of the longest part. A mention that is not personal data (of the kind
+    a sex, or if the span calls a number a date. Mentions that it overlaps in part are joined with
+    it to one, with the label of the longest part. A mention that is not personal data (of the kind
     "keep", such as a diagnosis) gives way to a span that overlaps it.
 
     If no component before it has looked for mentions, the other tokens of `doc.ents` are marked as
-    missing, as spaCy calls it: `biomed_deidentify` then refuses the document, since nobody has
-    looked for names. A span group that is absent stays absent.
+    missing, and `biomed_deidentify` refuses the document. A span group that is absent stays absent.
 
     Attributes:
         language: "en" or "es"; by default the pipeline's.
         spans_key: span group to add to; None for `doc.ents`.
-        patterns: names of the patterns to use; None for all
-            (`deidentification.pattern_matches.PATTERNS`).
+        patterns: names of those to use; None for all (`deidentification.pattern_matches.PATTERNS`).
         labels: pattern to label. By default a label that the components before it find for the same
             kind of data, else a generic one such as DATE.
         kinds: label to kind, as in `biomed_deidentify`, to tell which mentions give way.
@@ -76,12 +70,12 @@ class PhiPatterns(Described, Pipe):
         nlp: Language | None = None,
     ):
         # Every `spacy.load` imports this module, and compiling the rules takes a tenth of a second.
-        from ..deidentification.pattern_matches import PATTERN_LANGUAGES, PATTERNS, check_patterns
+        from ..deidentification.pattern_matches import PATTERNS, check_patterns
 
         install_extensions()
         self.name = name
         self.nlp = nlp
-        self._language = choose_language(name, language, nlp, PATTERN_LANGUAGES, "patterns")
+        self._language = choose_language(name, language, nlp)
         self.cfg = {"spans_key": spans_key}
         try:
             check_patterns([*(patterns or ()), *labels])
@@ -139,9 +133,8 @@ class PhiPatterns(Described, Pipe):
             if any(self._has(one, span) for one in personal):
                 continue
             parts = [span, *personal]
-            longest_part = max(parts, key=len)
             start, end = min(one.start for one in parts), max(one.end for one in parts)
-            united = Span(doc, start, end, longest_part.label)
+            united = Span(doc, start, end, max(parts, key=len).label)
             others[first:last] = [one for one in near if one.end <= span.start]
             insort(others, united, key=_START)
             longest = max(longest, len(united))
@@ -161,17 +154,3 @@ _START = attrgetter("start")
 
 
 make_biomed_phi_patterns = register_factory(FACTORY, PhiPatterns, assigns=["doc.ents", "doc.spans"])
-
-
-def add_patterns(nlp: Language, *, before: str, spans_key: str | None = None) -> PhiPatterns:
-    """The pipeline's `biomed_phi_patterns`; if there is none, add it before a component."""
-    names = find_names(nlp, FACTORY)
-    if names:
-        return cast(PhiPatterns, nlp.get_pipe(names[0]))
-    return cast(PhiPatterns, nlp.add_pipe(FACTORY, config={"spans_key": spans_key}, before=before))
-
-
-def remove_patterns(nlp: Language) -> None:
-    """Remove the `biomed_phi_patterns` of a pipeline, if there is one."""
-    for name in find_names(nlp, FACTORY):
-        nlp.remove_pipe(name)

@@ -91,7 +91,7 @@ def test_patterns_and_labels_can_be_chosen():
 def test_bad_settings_are_one_line(settings, message):
     with pytest.raises(BiomedError, match=message):
         spacy.blank("es").add_pipe("biomed_phi_patterns", config=settings)
-    with pytest.raises(BiomedError, match="no patterns for the language fr"):
+    with pytest.raises(BiomedError, match="no rules for the language fr"):
         spacy.blank("fr").add_pipe("biomed_phi_patterns")
 
 

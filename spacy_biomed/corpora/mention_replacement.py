@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..annotations.assertions import ASSERTIONS
 from ..annotations.deidentified import Deidentified
-from ..errors import BiomedError, quote
+from ..errors import BiomedError, escape, quote
 from ..formats.documents import Document, Mention, Offsets, read_lines
 
 REPLACEMENT_PROBABILITY = 0.75
@@ -53,8 +53,8 @@ def replace_mentions(
         each document, followed by its copies.
 
     Raises:
-        BiomedError: if the number of copies is negative, the folder does not exist, or a term list
-            is empty or has a line that is not a term (with file and line).
+        BiomedError: if the number of copies is negative, the folder does not exist or has no list
+            for any label, or a term list is empty or has a line that is not a term.
     """
     if copies < 0:
         raise BiomedError(f"copies is {copies}: give 0 or more")
@@ -106,11 +106,15 @@ def _collect_terms(documents: Sequence[Document], folder: Path | None) -> dict[s
         return pools
     if not folder.is_dir():
         raise BiomedError(f"{folder}: no such folder of term lists; make it, or leave it out")
-    for label in pools:
-        # A label is used as a file name only if the file is in the folder.
-        if Path(label).name == label and (file := folder / f"{label}.txt").exists():
-            pools[label] = read_terms(file)
-    return pools
+    # A label is used as a file name only if the file is in the folder.
+    lists = {label: folder / f"{label}.txt" for label in pools if Path(label).name == label}
+    lists = {label: file for label, file in lists.items() if file.exists()}
+    if pools and not lists:
+        raise BiomedError(
+            f"{folder}: no list of terms for a label of the corpus; name the lists LABEL.txt after "
+            f"its labels ({escape(', '.join(sorted(pools)), 200)})"
+        )
+    return pools | {label: read_terms(file) for label, file in lists.items()}
 
 
 def _collect_mentions(documents: Sequence[Document]) -> dict[str, set[str]]:

@@ -168,7 +168,7 @@ def _has_spans(record: _Object) -> bool:
     """Whether mentions are annotated."""
     if not _is_shown(record, "spans"):
         return False
-    if record.get("spans") is not None or record.get("_view_id") in _SHOWN:
+    if record.get("spans") is not None or get_id(record, "_view_id") in _SHOWN:
         return True
     # An old version of Prodigy: only interfaces for spans show tokens.
     classes = ("cats", "options", "accept", "label")

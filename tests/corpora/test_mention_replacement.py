@@ -238,6 +238,12 @@ def test_a_folder_that_is_not_there_is_named(aspirin: Document, tmp_path: Path) 
         replace_mentions([aspirin], tmp_path / "none", copies=1, seed=0)
 
 
+def test_a_folder_without_a_list_for_any_label_is_named(aspirin: Document, tmp_path: Path) -> None:
+    (tmp_path / "drugs.txt").write_text("zinc\n", encoding="utf-8")
+    with pytest.raises(BiomedError, match=r"no list of terms for a label .*CHEMICAL"):
+        replace_mentions([aspirin], tmp_path, copies=1, seed=0)
+
+
 def test_a_negative_number_of_copies_is_refused(aspirin: Document) -> None:
     with pytest.raises(BiomedError, match="copies is -1"):
         replace_mentions([aspirin], None, copies=-1, seed=0)

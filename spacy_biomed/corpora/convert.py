@@ -74,7 +74,7 @@ def convert_corpus(
         language: spaCy's code of the text's language; by default the catalogue's, or English.
         paths: the files or folders of each part; by default the catalogue's, or as `find_parts`
             finds them.
-        encoding: of the text files; by default the catalogue's, or UTF-8.
+        encoding: of the text files; by default UTF-8.
         n_sents: sentences per document, for column files that do not mark documents.
         tag_label: label of column files whose tags have none (`read_columns`).
         label_map: the new names of labels of mentions.
@@ -102,7 +102,7 @@ def convert_corpus(
     entry = None if format else _find_entry(name)
     if entry is not None:
         name, format = entry.name, entry.format
-        language, encoding = language or entry.language, encoding or entry.encoding
+        language = language or entry.language
         own = entry.conversion
         sentences, pairs = sentences or own.get("sentences", False), pairs or own.get("pairs", "")
         labels = labels or own.get("labels", ())

@@ -34,7 +34,6 @@ class CorpusEntry:
         instructions: where to put files that cannot be downloaded; "" if nothing is to be done.
         papers: which of the five papers evaluate on it, numbered as in `docs/corpora.md`.
         format: the reader, see `formats.list_formats`; None if there is no reader for it.
-        encoding: of its text files.
         drop_repeats: whether the published parts share texts; conversion then leaves out of a part
             the texts of the parts before it.
         of: the corpus whose files these are, if this is a task that papers make of them; "" for
@@ -64,7 +63,6 @@ class CorpusEntry:
     instructions: str = ""
     papers: tuple[int, ...] = ()
     format: str | None = None
-    encoding: str = "utf-8"
     drop_repeats: bool = False
     of: str = ""
     conversion: dict[str, Any] = field(default_factory=dict)

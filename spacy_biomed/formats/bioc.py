@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -242,17 +241,15 @@ def _parse_json(text: str, path: Path) -> list[_Part]:
     else:
         parsed = parse_json(text, str(path), advice)
     _add_places(parsed, text, path)
-    if isinstance(parsed, list) and parsed and all(isinstance(one, dict) for one in parsed):
-        # Services return a list of collections, or of documents.
-        parts = [[one] if "passages" in one else _parts(one, "documents") for one in parsed]
-        return [*chain.from_iterable(parts)]
-    if isinstance(parsed, dict) and "passages" in parsed:
-        return [parsed]
-    if isinstance(parsed, dict) and PUBTATOR in parsed:
-        parsed["documents"] = parsed[PUBTATOR]
-    if not isinstance(parsed, dict) or "documents" not in parsed:
-        raise BiomedError(f"{path}:1: no 'documents' in this file; is it a BioC collection?")
-    return _parts(parsed, "documents")
+    documents: list[_Part] = []
+    for one in parsed if isinstance(parsed, list) else [parsed]:
+        if not isinstance(one, dict):
+            raise BiomedError(f"{path}: {quote(one)} in place of a document; {advice}")
+        if "passages" in one:
+            documents.append(one)
+        else:
+            documents += _parts(one, PUBTATOR if PUBTATOR in one else "documents")
+    return documents
 
 
 def _add_places(parsed: Any, text: str, path: Path) -> None:

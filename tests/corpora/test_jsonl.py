@@ -106,6 +106,7 @@ WHOLE = {
         ("relations", True, True, None),
         ("choice", False, False, {"1": 0.0, "2": 1.0}),
         ("blocks", True, True, {"1": 0.0, "2": 1.0}),
+        (["no name"], True, True, {"1": 0.0, "2": 1.0}),
     ],
 )
 def test_only_what_an_interface_shows_is_annotated(

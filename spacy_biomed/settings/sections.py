@@ -135,7 +135,7 @@ def explain_validation(
     if first["type"] == "extra_forbidden":
         known = _all_settings(schema) - {names[-1]}
         return setting, f"{setting}: no such setting; {advise_on_name(names[-1], known)}"
-    problem = first["msg"].removeprefix("Value error, ")
+    problem = first["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
     problem = problem[:1].lower() + problem[1:]
     if first["type"] == "value_error":
         mentioned = _MENTIONED.search(first["msg"])

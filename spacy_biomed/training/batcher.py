@@ -15,7 +15,7 @@ from ..encoders.batching.windows import make_windows
 from ..encoders.loading import load_tokenizer
 from ..errors import BiomedError
 
-# The number of word pieces, or of sequences, and the example or document.
+# A number of word pieces or sequences, and the example or document.
 Counted = tuple[int, Example | Doc]
 
 # Texts to tokenize at a time: enough for all cores, but without reading far ahead.
@@ -32,12 +32,11 @@ def batch_by_word_pieces_v1(
     """Create a batcher that limits the number of word pieces in a batch.
 
     Args:
-        encoder: catalogue name, hub id or directory, as in `spacy_biomed.TransformerModel.v1`. Its
-            tokenizer is loaded for the first batch.
+        encoder: catalogue name, hub id or directory; its tokenizer is loaded for the first batch.
         size: maximum word pieces in a batch, special tokens included. A longer example becomes a
             separate batch.
         buckets: number of batches whose examples are pooled and sorted by length, to reduce
-            padding. The batches of a pool are shuffled. With 0 examples stay in their order.
+            padding, and which are then shuffled; 0 to keep the order of the examples.
         discard_oversize: leave out examples that are longer than `size`.
         revision: commit, branch or tag on the hub; by default the catalogue's.
 
@@ -76,13 +75,11 @@ def batch_by_sequences_v1(
 ) -> BatcherT:
     """Create a batcher that limits the number of sequences in a batch.
 
-    A sequence is what an encoder reads at once. A document that fits into its window is one, and a
-    longer document is as many as it has windows. If no document is longer than the window, as with
-    sentences, `spacy.batch_by_sequence.v1` makes the same batches and needs no tokenizer.
+    A document is as many sequences as it has windows of the encoder. If all are shorter than a
+    window, `spacy.batch_by_sequence.v1` makes the same batches and needs no tokenizer.
 
     Args:
-        encoder, window, context, revision: as in `spacy_biomed.TransformerModel.v1`. The tokenizer
-            is loaded for the first batch.
+        encoder, window, context, revision: as in `spacy_biomed.TransformerModel.v1`.
         size: maximum sequences in a batch. A document of more becomes a separate batch.
 
     Raises:
@@ -114,7 +111,7 @@ def batch_by_sequences_v1(
 def _count(
     examples: Iterable[Example | Doc], count: Callable[[list[str]], Ints1d]
 ) -> Iterator[Counted]:
-    """Yield each example with the number of its predicted document: of word pieces or sequences."""
+    """Yield each example with what is counted in the text of its predicted document."""
     for some in minibatch(examples, _TEXTS_AT_A_TIME):
         docs = [item.predicted if isinstance(item, Example) else item for item in some]
         yield from zip(count([doc.text for doc in docs]).tolist(), some, strict=True)

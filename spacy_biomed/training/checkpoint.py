@@ -35,10 +35,10 @@ _LOSS_SCALE = ("scale", "growth")
 
 @dataclass
 class Progress:
-    """How far a run has come, and what the function `fingerprint` said of it.
+    """How far a run has come, and its `fingerprint`.
 
     `step` is the last that was made, -1 before the first. `epochs` has the state of Python's
-    generator when each epoch began, before its examples were shuffled.
+    generator before the examples of each epoch were shuffled.
     """
 
     fingerprint: dict[str, str]
@@ -74,12 +74,10 @@ class Checkpoint:
                         "could not be continued; use `python -m spacy train` for this pipeline"
                     )
                 tensors[f"{name}:{places[key]}"] = _tensor(value)
-        modules = {shim.id: place for place, shim in _shims(nlp)}
         states = optimizer.torch_state() if hasattr(optimizer, "torch_state") else {}
-        for key, values in states.items():
-            for name, value in values.items():
-                tensors[f"torch:{modules[key]}/{name}"] = _tensor(value)
         for place, shim in _shims(nlp):
+            for name, value in states.get(shim.id, {}).items():
+                tensors[f"torch:{place}/{name}"] = _tensor(value)
             # For fp16: by how much losses are scaled, and for how many steps.
             for kind, value in zip(_LOSS_SCALE, get_loss_scale(shim) or (), strict=False):
                 tensors[f"{kind}:{place}"] = _tensor(value)
@@ -133,10 +131,7 @@ class Checkpoint:
         return own == {place: tuple(value.shape) for place, value in saved.items()}
 
     def restore(self, nlp: Language, optimizer: Optimizer) -> None:
-        """Give pipeline, optimizer and random generators the state of the run.
-
-        The caller steps the schedules of the optimizer.
-        """
+        """Give pipeline, optimizer and generators the state of the run, besides the schedules."""
         for place, node in _nodes(nlp):
             if f"dropout:{place}" in self.tensors:
                 node.attrs["dropout_rate"] = self.tensors[f"dropout:{place}"].item()
@@ -175,10 +170,9 @@ class Checkpoint:
 
 
 def fingerprint(nlp: Language) -> dict[str, str]:
-    """Digests of everything that the result of training depends on: config, labels and inputs.
+    """Digests of all that the result of training depends on: config, labels and inputs.
 
-    The logger does not count. The inputs are the files and folders that the config names as
-    corpora, for components, or for initialization.
+    The logger does not count. Inputs are the files and folders that `SECTIONS_WITH_INPUTS` name.
     """
     config = nlp.config.interpolate()
     config["training"].pop("logger", None)

@@ -40,12 +40,11 @@ class CombinedPart:
 
     Attributes:
         repeated_text, repeated_id, repeated_sentence: left out because a part with precedence has
-            the same text, the abstract with the same PubMed number, or a shared sentence with a
-            document of another corpus.
+            the same text, the same PubMed number, or in another corpus a shared sentence.
         merged: merged into a document of another corpus with the same text.
         kept_twice: kept although another corpus has the same abstract, with a different text.
-        disputed: number of mentions that only one of two merged documents has, although both
-            annotate the label; they become uncertain.
+        disputed: mentions that only one of two merged documents has, although both annotate the
+            label.
     """
 
     documents: int = 0
@@ -70,15 +69,7 @@ class CombinedCorpus:
 
 @dataclass(slots=True)
 class CombinationReport:
-    """The report on a combined corpus.
-
-    Attributes:
-        name: name of its folder.
-        language: language of all corpora.
-        labels: all annotated labels.
-        corpora: the combined corpora.
-        parts: counts of the written parts, as in all converted corpora.
-    """
+    """The report on a combined corpus, with all annotated labels and the counts of its parts."""
 
     name: str
     language: str
@@ -92,10 +83,10 @@ class _Text:
     """A document of a corpus while it is combined.
 
     Attributes:
-        mentions: mentions that fit tokens; None if the document has no layer of mentions.
-        lost: mentions that do not fit tokens.
-        ids: mentions with their identifiers (`kb_id_`), without those that have none.
-        counts: the counts of its part of its corpus.
+        mentions: those that fit tokens; None if the document has no layer of mentions.
+        lost: those that do not fit tokens.
+        ids: mentions that have an identifier (`kb_id_`), with it.
+        counts: of its part of its corpus.
     """
 
     doc: Doc
@@ -108,12 +99,10 @@ class _Text:
 
     @property
     def all_mentions(self) -> list[LabelledSpan]:
-        """The mentions that fit tokens, and those that do not."""
         return [*(self.mentions or ()), *self.lost]
 
     @property
     def labels(self) -> frozenset[str]:
-        """The annotated labels."""
         return self.scope.labels or frozenset()
 
 
@@ -127,24 +116,21 @@ def combine_corpora(
 ) -> CombinationReport:
     """Combine the mentions of several converted corpora into one corpus.
 
-    Each part has the corresponding parts of all corpora in order, and each document records which
-    labels it annotates. Documents that repeat a document of any test part are left out of the other
-    parts. Documents in both training and development parts are left out of training, or with
-    `train_first` of development.
+    Each document records which labels it annotates. Documents that repeat a document of any test
+    part are left out of the other parts, and of training those that repeat the development part.
 
     Documents of different corpora in the same part with the same text are merged into one document
     that annotates the labels of both. If both annotate a label, mentions that only one of them has
     become uncertain. Layers other than mentions and their assertions are left out.
 
     Args:
-        corpora: folders written by `spacy biomed convert`; corpora have the names of their folders.
+        corpora: folders written by `spacy biomed convert`, whose names are those of the corpora.
         output: folder to write; replaced if it exists.
-        label_maps: new names of a corpus's labels, by the corpus's name.
+        label_maps: new names of labels, by the name of the corpus.
         spans_key: the span group of the mentions, in all corpora and in the output; None for
             `doc.ents`.
-        train_first: whether to leave documents that are in both training and development parts out
-            of development. Otherwise a single development sentence of one corpus can remove a whole
-            training abstract of another corpus.
+        train_first: whether to leave what both parts have out of development, not of training. A
+            single development sentence can otherwise remove a whole training abstract.
 
     Raises:
         BiomedError: if a corpus cannot be read, has no such mentions, another language or a
@@ -303,10 +289,7 @@ def _can_merge(one: _Text, other: _Text) -> bool:
 
 
 def _merge(one: _Text, other: _Text) -> int:
-    """Merge a document's annotation into another with the same text; count disputed mentions.
-
-    A mention with two identifiers keeps both, as in `place_mentions`.
-    """
+    """Merge a document's annotation into another with the same text; count disputed mentions."""
     shared = one.labels & other.labels
     different = set(one.all_mentions) ^ set(other.all_mentions)
     disputed = {mention for mention in different if mention[2] in shared}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from catalogue import RegistryError
-from pydantic import Field, StrictBool, ValidationError
+from pydantic import BaseModel, Field, StrictBool, ValidationError
 from spacy.language import Language
 from spacy.util import CONFIG_SECTION_ORDER, registry
 from spacy.vocab import Vocab
@@ -34,8 +34,7 @@ TEMPLATES = Path(__file__).with_name("configs")
 # The template of what all trainings have, and the only component that is in it.
 BASE, ENCODER = "base", "biomed_transformer"
 
-# Evaluations of a single epoch, and of each epoch with more steps than a person waits for. Other
-# epochs have one at their end.
+# Evaluations of a single epoch, and of each epoch of more steps. Others have one at their end.
 EVALUATIONS, LONG_EPOCH = 4, 2_000
 
 BY_WORDS = "spacy.batch_by_words.v1"
@@ -44,19 +43,47 @@ BY_WORDS = "spacy.batch_by_words.v1"
 NO_CORPUS = {"@readers": "spacy_biomed.NoCorpus.v1"}
 
 
+class _Component(BaseModel):
+    factory: str = ""
+    model: dict[str, Any] = {}
+
+
+class _Batcher(BaseModel):
+    registered: Annotated[str, Field(alias="@batchers")] = BY_WORDS
+
+
+class _Nlp(BaseModel):
+    pipeline: list[str] = []
+
+
+class _Training(BaseModel):
+    batcher: _Batcher = _Batcher()
+    annotating_components: list[str] = []
+    score_weights: dict[str, Any] = {}
+
+
+class Template(BaseModel):
+    """The types of what a template has, as far as they are read before spaCy checks the config."""
+
+    nlp: _Nlp = _Nlp()
+    components: dict[str, _Component] = {}
+    training: _Training = _Training()
+    corpora: dict[str, dict[str, Any]] = {}
+    heads: dict[str, dict[str, Any]] = {}
+
+
 class Recipe(Section):
     """What a template says about a training in its section `[recipe]`, which is not in the config.
 
     Attributes:
         epochs: passes over the training part, unless a number is given.
         warmup_share: share of the training in which the learning rate rises from 0.
-        evaluation_steps: steps from one evaluation to the next; None for the end of each epoch, or
-            four times in a single one.
+        evaluation_steps: steps from one evaluation to the next; by default once an epoch, or four
+            times in a single or long one.
         development_part: whether there is one. Without it the training learns from all documents
             that are not for testing, and ends with its last step.
-        batchers, max_words: for the training of several tasks. By the factory of a head, the
-            batcher of its corpora, if it differs from the other corpora's, and the maximum tokens
-            of their examples.
+        batchers, max_words: for several tasks, by the factory of a head: the batcher of its
+            corpora, if it is not that of the others, and the maximum tokens of their examples.
     """
 
     epochs: Count = 10
@@ -103,16 +130,15 @@ def fill_config(
     Args:
         corpus: folder that `spacy biomed convert` wrote.
         encoder: a catalogue name, a hub id or a directory.
-        epochs: passes over the training part, by default the template's; the development part is
-            scored after each, or four times in a single one, unless the template says otherwise.
+        epochs: passes over the training part.
         task: kind of corpus, as the catalogue calls it; by default see `find_learner`.
         template: as for `read_template`; by default the one of the task's head.
-        batch_words: tokens in a batch; by default the template's.
+        batch_words: tokens in a batch.
         batch_size: size of a batch in the measure of the template's batcher.
-        learn_rate: highest learning rate; by default the template's.
+        learn_rate: highest learning rate. It and the numbers above are the template's by default.
         seed: of the initial weights, the order of the examples and dropout.
-        settings: further sections, over the template's and over what this function fills in. The
-            steps of an epoch are counted with them. "recipe" is the template's `[recipe]`.
+        settings: further sections, over the template's and over what this function fills in.
+            "recipe" is the template's `[recipe]`.
 
     Raises:
         BiomedError: if the template or the corpus is not there or is not valid, or if the task of
@@ -129,9 +155,8 @@ def fill_config(
         config["paths"]["dev"] = None
         config.setdefault("corpora", {})["dev"] = dict(NO_CORPUS)
     filled = config.interpolate()
-    batcher = filled.get("training", {}).get("batcher", {})
-    if not batcher:
-        batcher = {"@batchers": BY_WORDS, "size": filled["vars"]["batch_words"]}
+    by_words = {"@batchers": BY_WORDS, "size": filled["vars"]["batch_words"]}
+    batcher = filled.get("training", {}).get("batcher") or by_words
     max_words = filled.get("corpora", {}).get("train", {}).get("max_words", 0)
     steps = count_batches(files, batcher, max_words)
     recipe.fill(config["vars"], steps, recipe.epochs if epochs is None else epochs)
@@ -154,6 +179,7 @@ def fill_variables(
         the config, its recipe, and the further sections without `[recipe]`.
     """
     config = config.merge(dict(settings or {}))
+    _check_types(config, "the template")
     recipe = Recipe.take(config)
     config["vars"].update({key: value for key, value in variables.items() if value is not None})
     section = config.get("training", {}).get("batcher", {})
@@ -173,7 +199,7 @@ def fill_variables(
 
 
 def find_epochs(template: Path | str | None) -> int:
-    """The number of epochs of a template, by default that of templates that say nothing else."""
+    """The number of epochs of a template."""
     return Recipe.take(read_template(BASE if template is None else template)).epochs
 
 
@@ -192,11 +218,14 @@ def count_batches(
     Training shuffles the documents for each epoch, which changes the number by a few. Examples have
     at most `max_words` tokens; 0 for whole documents.
     """
+    if not isinstance(max_words, int):
+        raise BiomedError(f"corpora.train.max_words = {quote(max_words)}: use a whole number")
+    if batcher.get("@batchers", BY_WORDS) == BY_WORDS:
+        by_words = {"@batchers": BY_WORDS, "tolerance": 0.2, "discard_oversize": False}
+        batcher = {**by_words, **batcher}
     docs = (doc for file in files for doc in read_docs(Path(file), Vocab()) if len(doc))
     if max_words:
         docs = (part for doc in docs for part in split_doc(doc, max_words))
-    if batcher["@batchers"] == BY_WORDS:
-        batcher = {"tolerance": 0.2, "discard_oversize": False, **batcher}
     try:
         batches = registry.resolve({"batcher": batcher})["batcher"](docs)
     except (ConfigValidationError, RegistryError) as error:
@@ -260,7 +289,8 @@ def has_no_head(config: Config) -> bool:
     first, *others = config["nlp"].get("pipeline") or [""]
     factories = [config["components"].get(one, {}).get("factory", one) for one in others]
     kinds = [find_described(factory) for factory in factories]
-    return first == ENCODER and all(kind and not issubclass(kind, EncoderHead) for kind in kinds)
+    has_encoder = first == ENCODER and "model" in config["components"].get(ENCODER, {})
+    return has_encoder and all(kind and not issubclass(kind, EncoderHead) for kind in kinds)
 
 
 def add_head(
@@ -268,7 +298,7 @@ def add_head(
 ) -> str:
     """Add a head to a template, and return the name of its main score.
 
-    Its settings are its factory's, over these the template's of `[heads]`, over these the given.
+    Given settings replace those of `[heads]` in the template, and these the factory's.
     """
     own = Config(Language.get_factory_meta(head.default_name).default_config).copy()
     own = own.merge(config.get("heads", {}).get(head.default_name, {})).merge(settings)
@@ -279,28 +309,26 @@ def add_head(
 
 
 def default_weights(head: type[EncoderHead]) -> dict[str, float | None]:
-    """The weights of a head's scores under its factory's name, which spaCy gives them unless the
-    config does."""
+    """The weights that spaCy gives a head's scores unless the config does."""
     return dict(Language.get_factory_meta(head.default_name).default_score_weights or {})
 
 
 def find_template(template: Path | str) -> Path:
-    """Find the file of a template, which is that file or the name of one that ships, such as "ner".
+    """Find the file of a template: that file, or one that ships by its name, such as "ner".
 
     `configs/ner.cfg`, where the template used to be, means the same if there is no such file.
     """
+    name = str(template)
     shipped = {
         path.relative_to(TEMPLATES).with_suffix("").as_posix(): path
         for path in sorted(TEMPLATES.rglob("*.cfg"))
     }
-    path = shipped.get(str(template), Path(template))
+    path = shipped.get(name, Path(name))
     if not path.exists() and path.parent.name == "configs":
         path = shipped.get(path.stem, path)
     if not os.path.isfile(path):
-        is_paper = path.parent.name == "papers"
-        names = ", ".join(name for name in shipped if ("/" in name) == is_paper)
-        papers = "" if is_paper else ", or a recipe of a paper such as papers/lewis_ner"
-        problem = f"{path}: no such config; give one, or the name of a template: {names}{papers}"
+        names = ", ".join(name for name in shipped if "/" not in name)
+        problem = f"{path}: no such config; give one, or a template: {names}, or papers/lewis_ner"
         raise BiomedError(add_hint(problem, suggest(str(path), shipped)))
     return path
 
@@ -321,16 +349,19 @@ def find_template_task(path: Path) -> str | None:
     return None
 
 
-def read_template(template: Path | str) -> Config:
+def read_template(template: Path | str, extending: tuple[Path, ...] = ()) -> Config:
     """Read a config that has what `fill_config` fills.
 
-    A template that has no section `[nlp]` has only what differs from `base.cfg`, or from the
-    template that it extends.
+    Without a section `[nlp]` it has only what differs from `base.cfg`, or from what it extends.
+    `extending` are the templates that extend it.
     """
     path = find_template(template)
+    if path in extending:
+        raise BiomedError(f"{path}: recipe.extends: a template cannot extend itself; remove it")
     config = read_config(path)
+    _check_types(config, str(path))
     if extended := config.get("recipe", {}).pop("extends", None):
-        return read_template(extended).merge(config)
+        return read_template(extended, (*extending, path)).merge(config)
     if "nlp" not in config:
         base = read_config(TEMPLATES / f"{BASE}.cfg")
         if config and set(config) <= {*base, "initialize"}:
@@ -343,6 +374,15 @@ def read_template(template: Path | str) -> Config:
         f"{path}: no template: it has neither only sections of base.cfg, nor [nlp], [paths] and "
         "[vars] with batch_words; begin with a config that `spacy biomed init-config` writes"
     )
+
+
+def _check_types(config: Config, where: str) -> None:
+    """Raise BiomedError if something in a template is of another type than it is read as."""
+    try:
+        Template.model_validate(config)
+    except ValidationError as error:
+        _, problem = explain_validation(Template, error, "template")
+        raise BiomedError(f"{where}: {problem}") from error
 
 
 def read_config(
@@ -377,7 +417,7 @@ def check_encoder_name(encoder: str) -> None:
 
 
 def check_sections(path: Path, config: Config, sections: Sequence[str]) -> None:
-    """See that a config has sections with something in them; raise BiomedError if it lacks one."""
+    """Raise BiomedError if a config lacks a section, or has nothing in it."""
     for section in sections:
         if not (config.get(section) and isinstance(config[section], dict)):
             raise BiomedError(

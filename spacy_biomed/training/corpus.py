@@ -33,18 +33,15 @@ from ..pipeline.mention_layer import NO_ENTITIES
 class CheckedCorpus(Corpus):
     """spaCy's `spacy.Corpus.v1`, which checks at once that there are documents.
 
-    So a missing or damaged development part is found before training starts, and not at the first
-    evaluation, when the pipeline of an earlier run has already been replaced.
+    So a missing or damaged development part is found before training starts.
 
     Args:
         path: a .spacy file, or a folder of .spacy files; or several of these, such as the training
             and the development part, to train on both.
         gold_preproc, max_length, limit, augmenter: as in spaCy.
-        max_words: maximum tokens of an example: documents of mentions are cut into sentences, and
-            these into parts (`split_doc`); 0 for whole documents.
+        max_words: maximum tokens of an example (`split_doc`); 0 for whole documents.
         gold_entities: whether the documents that are predicted have the gold entities, also those
-            in span groups, for heads of relations or assertions without a component before them
-            that finds entities.
+            in span groups, for heads that read them without a component that finds some.
 
     Raises:
         BiomedError: if a path is missing in the config, does not exist, is not a corpus, or has no
@@ -114,23 +111,16 @@ def _find_files(path: Path) -> list[Path]:
 def split_doc(doc: Doc, max_words: int) -> Iterator[Doc]:
     """Cut a document into its sentences, and these into parts of at most so many tokens.
 
-    This is how training data of named entities is prepared by Lee et al. (2020, "BioBERT") and Peng
-    et al. (2020, "An Empirical Study of Multi-Task Learning on BERT for Biomedical Text Mining",
-    section 3). No mention of `doc.ents` or of a span group is cut: a part ends before a mention
-    that would not fit, and is longer than `max_words` only if a single mention is.
+    Lee et al. (2020, "BioBERT") and Peng et al. (2020, "An Empirical Study of Multi-Task Learning
+    on BERT for Biomedical Text Mining", section 3) do so. No mention of `doc.ents` or of a span
+    group is cut: a part ends before it, and is longer than `max_words` only if one mention is.
     """
-    of_whole_documents = {
-        "classes": bool(doc.cats),
-        "pairs": PAIR_KEY in doc.spans,
-        "relations": RELATIONS in doc.user_data,
-        "a teacher's probabilities": SOFT_LABELS_KEY in doc.user_data,
-    }
-    for name, is_there in of_whole_documents.items():
-        if is_there:
-            raise BiomedError(
-                f"corpora.train.max_words cuts documents of mentions, and this corpus has {name}, "
-                "which belong to whole documents: set it to 0"
-            )
+    of_whole_documents = {PAIR_KEY, RELATIONS, SOFT_LABELS_KEY}
+    if doc.cats or of_whole_documents.intersection((*doc.spans, *doc.user_data)):
+        raise BiomedError(
+            "corpora.train.max_words cuts documents of mentions, and this corpus has classes, "
+            "pairs, relations or a teacher's probabilities of whole documents: set it to 0"
+        )
     is_inside = np.zeros(len(doc) + 1, dtype=bool)
     for span in (*doc.ents, *(span for group in doc.spans.values() for span in group)):
         is_inside[span.start + 1 : span.end] = True
@@ -168,10 +158,7 @@ def _copy_part(doc: Doc, start: int, end: int) -> Doc:
 
 
 def NoCorpus_v1() -> Callable[[Language], Iterator[Example]]:
-    """Create a reader without documents, for training without a development part.
-
-    Every evaluation then has the score 0, and `model-best` is the pipeline of the last one.
-    """
+    """Create a reader without documents: evaluations score 0, and `model-best` is the last one."""
     return lambda nlp: iter(())
 
 

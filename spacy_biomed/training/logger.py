@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from numbers import Real
 from pathlib import Path
 from timeit import default_timer as timer
-from typing import IO, Any, TypedDict
+from typing import IO, Any
 
 import srsly
 from spacy.language import Language
@@ -16,21 +16,9 @@ from wasabi import row
 from ..errors import BiomedError
 from ..files.outputs import replacing_file
 
-
-class Evaluation(TypedDict):
-    """What spaCy's training loop reports of an evaluation."""
-
-    epoch: int
-    step: int
-    score: float
-    other_scores: dict[str, object]
-    losses: dict[str, float]
-    checkpoints: list[tuple[float, int]]
-    seconds: int
-    words: int
-
-
-# Its argument is the training loop's report on a step; None for a step without an evaluation.
+# What spaCy's training loop reports of an evaluation, by name.
+Evaluation = dict[str, Any]
+# Called with the report on each step, which is None for a step without an evaluation.
 LogStep = Callable[[Evaluation | None], None]
 
 UNKNOWN = "-"
@@ -46,13 +34,11 @@ def RichLogger_v1(
     last evaluation, and the time left until `max_steps`, evaluations included.
 
     Args:
-        progress_bar: whether to show a bar, first of the steps up to an evaluation and then of
-            those up to `max_steps`, if the standard error is a terminal.
+        progress_bar: whether to show a bar of the steps, if the standard error is a terminal.
         jsonl: file that gets a JSON object for each evaluation. It has epoch, step, words (seen so
             far), words_per_second (since the last evaluation, without evaluations), seconds (since
             the start), losses, score, and all scores that are numbers. The speed is null after the
-            first step and where a run was continued. A new run replaces the file of an earlier run.
-            A run that is continued continues the file.
+            first step and where a run was continued. A run replaces the file unless it continues.
         console_output: whether to print at all.
     """
 
@@ -123,10 +109,7 @@ class EvaluationTable:
         self._write_row(cells)
 
     def _estimate_time_left(self, step: int, seconds: int) -> float | None:
-        """The seconds until the last step, if steps and evaluations take as long as those so far.
-
-        They are None if the length of the training is unknown.
-        """
+        """The seconds until the last step, as long as those so far; None if none is the last."""
         if step == 0:  # mostly the evaluation, which is not made after every step
             self._begin = (step, seconds)
         begin, earlier = self._begin
@@ -243,14 +226,14 @@ class RowFile:
 
     def write(self, row: dict[str, Any], is_continued: bool) -> None:
         """Add a row; the first replaces those of another run, or after it of a continued one."""
-        if not self._is_first:
+        if self._is_first:
+            self._is_first = False
+            earlier = srsly.read_jsonl(self.path, skip=True) if is_continued else ()
+            step = row["step"]
+            kept = [
+                one for one in earlier if isinstance(one, dict) and one.get("step", step) < step
+            ]
+            with replacing_file(self.path) as partial:
+                srsly.write_jsonl(partial, [*kept, row])
+        else:
             srsly.write_jsonl(self.path, [row], append=True, append_new_line=False)
-            return
-        self._is_first = False
-        earlier = [
-            old
-            for old in srsly.read_jsonl(self.path, skip=True)
-            if is_continued and isinstance(old, dict) and old.get("step", row["step"]) < row["step"]
-        ]
-        with replacing_file(self.path) as partial:
-            srsly.write_jsonl(partial, [*earlier, row])

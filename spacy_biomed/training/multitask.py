@@ -25,14 +25,12 @@ TASK_KEY = "spacy_biomed_task"
 class MultiTaskCorpus:
     """Several corpora as the examples of one training, each corpus for one component.
 
-    An example's reference only has the layer of its component; it is not annotated for other
-    components. Its `user_data["spacy_biomed_task"]` is the corpus's name, which
-    `spacy_biomed.round_robin.v1` and `spacy_biomed.proportional.v1` use to make batches of one
-    task. A text in several corpora is a separate example of each.
+    An example's reference only has the layer of its component. Its
+    `user_data["spacy_biomed_task"]` is the corpus's name, by which `spacy_biomed.round_robin.v1`
+    and `spacy_biomed.proportional.v1` make batches of one task.
 
     Args:
-        paths: a .spacy file, or a folder of .spacy files, or several of these, by the name of the
-            corpus.
+        paths: by corpus, what `spacy_biomed.Corpus.v1` reads.
         components: by corpus the name of the component it trains; by default the corpus's name.
         prefixed: corpora whose classes get the component's name as a prefix
             (`medrqe_entailment`), because another corpus has classes of the same names.
@@ -124,8 +122,7 @@ class MultiTaskCorpus:
     def _find_others(self, nlp: Language, name: str) -> list[str]:
         """The components of other corpora that read the same layer as that of a corpus.
 
-        Raises:
-            BiomedError: if one of them would overwrite what that component finds.
+        None of them may overwrite what that component finds.
         """
         component, head = self.components[name], self._find_head(nlp, name)
         pipe: Any = nlp.get_pipe(component)
@@ -150,10 +147,10 @@ class MultiTaskCorpus:
         return others
 
     def _read(self, nlp: Language, name: str) -> Iterator[tuple[Doc, Doc]]:
-        """Yield predicted documents, new each time, and reference documents, which are kept.
+        """Yield predicted documents, new each time, and reference documents.
 
-        Each head reads all corpora during initialization, and reading files would take nearly all
-        of the time. The documents are not combined to an `Example`, which reads all their tokens.
+        They are kept, since each head reads all corpora during initialization, and not as an
+        `Example`, which reads all their tokens.
         """
         if nlp is not self._nlp:
             self._nlp, self._kept = nlp, {}

@@ -21,13 +21,12 @@ def round_robin_v1(batcher: BatcherT, batchers: dict[str, Any] | None = None) ->
     2020, "MT-Clinical BERT", algorithm 1).
 
     All batches of an epoch are made at its start, so that random numbers drawn in training do not
-    change them. So all examples of an epoch are in memory, even with `max_epochs = -1`.
+    change them, and so all its examples are in memory.
 
     Args:
-        batcher: splits the examples of a task into batches. If its size is a schedule, the sizes
-            are used for the batches of one task after the other.
-        batchers: by the name of a task another batcher for its examples. (Its type is not given,
-            since configs are checked before they are resolved.)
+        batcher: splits the examples of a task into batches, of one task after the other.
+        batchers: by the name of a task another batcher for its examples. (Configs are checked
+            before they are resolved, so its type is not given.)
 
     Raises:
         BiomedError: from the batcher, if an example is not from a multi-task corpus, or if the
@@ -53,9 +52,8 @@ def round_robin_v1(batcher: BatcherT, batchers: dict[str, Any] | None = None) ->
 def proportional_v1(batcher: BatcherT, batchers: dict[str, Any] | None = None) -> BatcherT:
     """Create a batcher that yields the batches of all tasks in random order.
 
-    An epoch is one pass over each corpus, so each task has a share proportional to its number of
-    batches (Peng et al. 2020, "An Empirical Study of Multi-Task Learning on BERT for Biomedical
-    Text Mining", section 3.5.2). All batches of an epoch are made at its start.
+    An epoch is one pass over each corpus (Peng et al. 2020, "An Empirical Study of Multi-Task
+    Learning on BERT for Biomedical Text Mining", section 3.5.2).
 
     Args:
         batcher, batchers: split the examples of a task into batches, as in `round_robin_v1`.
@@ -67,11 +65,9 @@ def proportional_v1(batcher: BatcherT, batchers: dict[str, Any] | None = None) -
     def batch(examples: Iterable[Example]) -> Iterator[Batch]:
         tasks = split_by_task(examples)
         generator = random.Random(random.getrandbits(64))
-        batches = [
-            single
-            for task, of_task in tasks.items()
-            for single in _cut((batchers or {}).get(task, batcher), task, of_task)
-        ]
+        batches: list[Batch] = []
+        for task, of_task in tasks.items():
+            batches += _cut((batchers or {}).get(task, batcher), task, of_task)
         generator.shuffle(batches)
         yield from batches
 

@@ -41,11 +41,11 @@ class Task:
     """A converted corpus and the head that it trains; both have the folder's name.
 
     Attributes:
-        task: what kind of task it is, as the catalogue or `corpus.json` call it.
+        task: its kind, as the catalogue or `corpus.json` call it.
         settings: of the head, where they are neither the factory's nor the template's.
         files: from which the head learns.
         score: name of the head's main score.
-        classes: of a head that reads `doc.cats`, the names that the training part has there.
+        classes: those of the training part, of a head that reads `doc.cats`.
         batches: in one pass over the training part.
     """
 
@@ -89,12 +89,9 @@ def create_multitask_config(
         folders: of `spacy biomed convert`; their names become those of the heads.
         template: as for `read_template`. Its section `[heads]` has, by factory, what differs from
             the factory's default config.
-        schedule: "round_robin" or "proportional", see `spacy_biomed.training.multitask_batchers`;
-            by default the template's.
-        epochs: of the schedule, by default the template's; the development parts are scored after
-            each, unless the template says otherwise.
-        batch_size: size of a batch in the measure of the template's batcher, for corpora that have
-            no batcher of their own.
+        schedule: see `spacy_biomed.training.multitask_batchers`; by default the template's.
+        epochs: of the schedule.
+        batch_size: of corpora that have no batcher of their own.
         encoder, batch_words, learn_rate, seed, settings: as for `fill_config`.
 
     Returns:
@@ -109,7 +106,9 @@ def create_multitask_config(
         raise BiomedError(f"--schedule {schedule}: {choices}")
     check_encoder_name(encoder)
     config = read_template(template)
-    if not (has_no_head(config) and "paths" in config.get("corpora", {}).get("train", {})):
+    has_paths = all("paths" in config.get("corpora", {}).get(one, {}) for one in ("train", "dev"))
+    has_batcher = "batcher" in config.get("training", {}).get("batcher", {})
+    if not (has_no_head(config) and has_paths and has_batcher):
         raise BiomedError(
             f"{find_template(template)}: not for several corpora: begin with the template "
             f"'{MULTITASK}'"
@@ -134,19 +133,16 @@ def read_task(folder: Path, recipe: Recipe) -> Task:
     """Look what a converted corpus is for."""
     description = read_description(folder)
     kind, head = find_learner(folder, description)
-    settings = {
-        **head.learns[kind],
-        **head.corpus_settings(description),
-        **({head.place_setting: folder.name} if head.place_setting else {}),
-    }
+    settings = {**head.learns[kind], **head.corpus_settings(description)}
+    if head.place_setting:
+        settings[head.place_setting] = folder.name
     files = list_training_files(folder, recipe)
     task = Task(folder, kind, description["language"], head, settings, files)
     if recipe.development_part and not (folder / "dev.spacy").is_file():
         raise BiomedError(f"{folder}: no dev.spacy there, which chooses the best checkpoint")
     if head.layer(settings) == CATS:
         docs = read_docs(folder / "train.spacy", Vocab())
-        found = {label for doc in docs for label in doc.cats}
-        task.classes = sorted(found)
+        task.classes = sorted({label for doc in docs for label in doc.cats})
     return task
 
 

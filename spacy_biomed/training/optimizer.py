@@ -28,8 +28,8 @@ class AdamW(Optimizer):
     """`spacy_biomed.AdamW.v1`: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization".
 
     For thinc's layers it is an ordinary thinc optimizer. A PyTorch encoder passes its whole module
-    instead (`step_module`), which is updated by PyTorch's fused kernel with the same learning rate.
-    Parameters with fewer than two dimensions (biases and normalisation weights) do not decay.
+    instead (`step_module`), which PyTorch's fused kernel updates. Parameters with fewer than two
+    dimensions (biases and normalisation weights) do not decay.
 
     Args:
         learn_rate: a number, or a schedule such as thinc's `warmup_linear.v1`.
@@ -39,14 +39,12 @@ class AdamW(Optimizer):
             each parameter of the heads; 0 for no limit.
         layer_decay: multiplies an encoder's learning rate once for each layer below its last, and
             once more for the embeddings (discriminative fine-tuning: Howard and Ruder 2018,
-            "Universal Language Model Fine-tuning for Text Classification"). With 1, all layers have
-            the same rate.
+            "Universal Language Model Fine-tuning for Text Classification").
         use_averages: evaluate and save running averages of the weights instead of the weights, as
             thinc's optimizers do (Izmailov et al. 2018, "Averaging Weights Leads to Wider Optima
-            and Better Generalization"). After t updates an average moves towards the weights by
-            the fraction 9 / (t + 10), but at least 0.0001.
+            and Better Generalization").
         clip_together: clip by the norm of all gradients of an encoder and of the heads on it, as
-            papers do, instead of by that of the encoder's and, for the heads, of each parameter's.
+            papers do.
     """
 
     __slots__ = ["_clipped_with", "_modules", "clip_together", "layer_decay"]
@@ -89,19 +87,15 @@ class AdamW(Optimizer):
         return Optimizer.__call__(group, key, weights, gradient, lr_scale=lr_scale)
 
     def clip_with(self, models: list[Model]) -> None:
-        """Let the next module's gradients and those of thinc models have one norm to be clipped by.
-
-        This has no effect unless `clip_together` is set.
+        """With `clip_together`, clip the next module's gradients together with those of its heads.
 
         Args:
-            models: the heads of the module, which are updated after it.
+            models: the heads, which are updated after the module.
         """
         self._clipped_with = models if self.clip_together else []
 
     def step_module(self, key: int, module: "torch.nn.Module") -> None:
         """Clip the module's gradients to the norm `grad_clip` and update all its parameters.
-
-        The norm is also that of the models of `clip_with`, whose gradients are clipped with it.
 
         Args:
             key: identifies the module between steps. If the key has another module, as after
@@ -158,8 +152,7 @@ class AdamW(Optimizer):
     def _parameter_groups(self, module: "torch.nn.Module") -> list[dict[str, Any]]:
         """For each depth a group with and one without weight decay: arguments of an optimizer.
 
-        The embeddings have depth 0, and layers count from 1. A parameter that belongs to no layer
-        has the depth of the parameter before it.
+        Embeddings have depth 0, layers count from 1, and what is between has that of what precedes.
         """
         groups: dict[tuple[int, bool], list[torch.nn.Parameter]] = defaultdict(list)
         depth = 0
@@ -217,9 +210,8 @@ class AdamW(Optimizer):
 class Adamax(AdamW):
     """`spacy_biomed.Adamax.v1` (Kingma and Ba 2015, "Adam: A Method for Stochastic Optimization").
 
-    Algorithm 2 of the paper: the step is divided by the largest recent gradient (an infinity norm)
-    instead of by the root of their mean square. `eps` is added to each gradient's absolute value.
-    Weight decay is decoupled and otherwise everything is as in `AdamW`.
+    Algorithm 2 of the paper, with decoupled weight decay. `eps` is added to each gradient's
+    absolute value. Otherwise everything is as in `AdamW`.
     """
 
     __slots__ = []

@@ -1,8 +1,7 @@
 """Training as `spacy train` does it, which resumes from its last evaluation when it was stopped.
 
 `_Run` has spaCy's training loop (`spacy.training.loop`), with a checkpoint after each evaluation.
-A run resumes in three steps: batches and schedules are led to the checkpoint's step without
-training, the checkpoint puts back everything else, and the loop continues.
+To resume, batches and schedules are led to its step, and the checkpoint puts back everything else.
 """
 
 import itertools
@@ -66,20 +65,18 @@ def train(
 
     Each evaluation writes the state of the run to the folder `checkpoint` of the output, which is
     removed when training is done. A run that was stopped resumes from there, and ends with the
-    weights of an uninterrupted run, bit for bit where computing is deterministic. There are two
-    exceptions. On a GPU the dropout of thinc's layers differs, since the state of cupy's generator
-    cannot be read. So does an augmented corpus with max_epochs = -1 if components draw from the
-    module `random`.
+    weights of an uninterrupted run, bit for bit where computing is deterministic. Two things
+    differ: on a GPU the dropout of thinc's layers, since the state of cupy's generator cannot be
+    read, and an augmented corpus with max_epochs = -1 if components draw from the module `random`.
 
     Args:
         nlp: the initialized pipeline.
-        output: folder that gets `model-best` and `model-last`; it is made if needed. The pipelines
-            of an earlier run stay until the first evaluation replaces them.
+        output: folder that gets `model-best` and `model-last`; it is made if needed.
         use_gpu: number of the GPU, which is already the current one; -1 for none.
         resume: whether to resume. With a checkpoint of another config or of other data, training
             starts from the beginning, and the output says so.
-        evaluate_first: whether to evaluate after the first step too, as spaCy does. Without, it is
-            done only if no later evaluation is certain.
+        evaluate_first: whether to evaluate after the first step too, as spaCy does, even if a later
+            evaluation is certain.
         stdout, stderr: for messages and the config's logger; by default the process's.
 
     Raises:
@@ -194,10 +191,7 @@ class _Run:
         self._say(self.msg.good("Saved pipeline to output directory", last))
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        """Put everything where it was after the checkpoint's step.
-
-        Batches and schedules have no state that can be saved, and are led there.
-        """
+        """Put everything where it was after the checkpoint's step."""
         for step, (epoch, _) in enumerate(itertools.islice(self.batches, self.progress.step + 1)):
             self._begin_step(step, epoch)
             self.optimizer.step_schedules()
@@ -249,8 +243,7 @@ class _Run:
     def _make_batches(self) -> Iterator[tuple[int, list[Example]]]:
         """The batches of all epochs, as spaCy makes them, with the numbers of their epochs.
 
-        Known epochs are repeated: `progress` keeps the states of Python's generator at the
-        beginnings of epochs.
+        Epochs whose state of Python's generator `progress` has are repeated.
         """
         max_epochs, epochs = self.settings["max_epochs"], self.progress.epochs
         is_stream = max_epochs < 0  # read again in each epoch, and not shuffled
@@ -341,13 +334,12 @@ class _Run:
         Checkpoint.take(self.nlp, self.optimizer, self.progress).write(self.checkpoint_path)
 
     def _announce(self) -> None:
-        annotating = self.settings["annotating_components"]
-        lines = [f"Pipeline: {self.nlp.pipe_names}"]
-        if self.frozen:
-            lines.append(f"Frozen components: {self.frozen}")
-        if annotating:
-            lines.append(f"Set annotations on update for: {annotating}")
-        lines.append(f"Initial learn rate: {self.optimizer.learn_rate}")
+        lines = [
+            f"Pipeline: {self.nlp.pipe_names}",
+            f"Frozen components: {self.frozen}",
+            f"Set annotations on update for: {self.settings['annotating_components']}",
+            f"Initial learn rate: {self.optimizer.learn_rate}",
+        ]
         if self.progress.step >= 0:
             folder = self.checkpoint_path.parent
             lines.append(f"Continuing after step {self.progress.step} from {folder}")

@@ -36,9 +36,8 @@ class TeachingReport:
 
     Attributes:
         components: names of the components that learn from it.
-        annotated, unlabelled: number of documents of its training part with gold, without
-            repetitions, and without gold.
-        words: number of tokens of the unlabelled documents.
+        annotated, unlabelled: documents of its training part with gold, each once, and without.
+        words: tokens of the unlabelled documents.
     """
 
     components: list[str]
@@ -64,8 +63,7 @@ def create_taught_corpus(
     parts are copied.
 
     A component teaches the student's component of the same name. If several `biomed_ner` teach the
-    same component, from several pipelines or with `merge_into`, their labels are merged
-    (`merge_tags`).
+    same one, their labels are merged (`merge_tags`).
 
     Args:
         teachers: trained pipelines, each with at least one component that can teach. The first
@@ -75,17 +73,16 @@ def create_taught_corpus(
         output: folder to write; replaced if it exists.
         sources: paths of the teachers and the texts.
         merge_into: name of the component that every `biomed_ner` of the teachers teaches.
-        repeat: number of copies of each annotated document in the training part. Useful if there
-            are few annotated documents, so that they are seen often while the texts are seen once.
+        repeat: copies of each annotated document in the training part, so that few annotated
+            documents are seen often while the texts are seen once.
 
     Raises:
         BiomedError: if a pipeline has no component that can teach, if components that cannot be
             merged teach the same component, or if the corpus cannot be read.
     """
     components = _check_teachers(teachers, merge_into)
-    sources = [*sources, corpus]
+    sources, first = [*sources, corpus], teachers[0]
     check_replaceable(output, MADE_BY, sources)
-    first = teachers[0]
     description = read_description(corpus)
     for teacher in teachers:
         if teacher.lang not in (description["language"], ANY_LANGUAGE):
@@ -103,23 +100,23 @@ def create_taught_corpus(
             annotated += 1
             for _ in range(repeat):
                 taught.add(doc)
-        unlabelled = _make_docs(first, texts, sentences=is_in_sentences)
-        for doc in _teach(teachers, unlabelled, merge_into):
+        made = _make_docs(first, texts, sentences=is_in_sentences)
+        for doc in _teach(teachers, made, merge_into):
             words += len(doc)
             taught.add(doc)
         taught.to_disk(partial / "train.spacy")
         for name in ("dev.spacy", "test.spacy"):
             if (corpus / name).is_file():
                 shutil.copyfile(corpus / name, partial / name)
-        report = TeachingReport(components, annotated, len(taught) - repeat * annotated, words)
+        unlabelled = len(taught) - repeat * annotated
         description["taught"] = {
             "components": components,
             "repeated": repeat,
-            "unlabelled_documents": report.unlabelled,
+            "unlabelled_documents": unlabelled,
             "unlabelled_tokens": words,
         }
         write_description(partial, description)
-    return report
+    return TeachingReport(components, annotated, unlabelled, words)
 
 
 def _check_teachers(teachers: Sequence[Language], merge_into: str | None) -> list[str]:

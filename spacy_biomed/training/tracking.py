@@ -21,8 +21,8 @@ def TrackingLogger_v1(
 ) -> Callable[[Language, IO, IO], tuple[LogStep, Callable[[], None]]]:
     """Log as `spacy_biomed.RichLogger.v1` does, and with a logger of spacy-loggers.
 
-    That one is given losses, scores and settings, but no path, label list or pipeline, whose
-    vocabulary has words of the texts.
+    It gets losses, scores and settings, but no path, label list or pipeline, which has words of the
+    texts.
 
     Args:
         to: "mlflow" or "wandb"; the package must be installed and set up.
@@ -38,8 +38,8 @@ def TrackingLogger_v1(
     ) -> tuple[LogStep, Callable[[], None]]:
         log_to_console, finalize_console = console(nlp, stdout, stderr)
         private = list_private_settings(nlp.config.interpolate())
-        options: dict[str, Any] = {"run_name": run_name, "remove_config_values": private}
         name = "spacy.MLflowLogger.v2"
+        options: dict[str, Any] = {"run_name": run_name, "remove_config_values": private}
         if to == "wandb":
             name, options["project_name"] = "spacy.WandbLogger.v5", project
         try:

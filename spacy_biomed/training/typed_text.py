@@ -34,8 +34,8 @@ def typed_text_v1(
 ) -> Callable[[Language, Example], Iterator[Example]]:
     """Create an augmenter that changes how the texts of a share of the examples are typed.
 
-    Each example is given once, changed or not, so that an epoch is as long as without. No change
-    moves an offset: the gold annotation stays as it is. Pairs of texts are not changed.
+    Each example is given once, changed or not. No change moves an offset: the gold annotation
+    stays as it is. Pairs of texts are not changed.
 
     Args:
         capitals, lower: shares of the examples whose whole text is in capitals, or in small
@@ -113,8 +113,8 @@ def wrap_lines(text: str, width: int) -> str:
 
     A longer word is a line of its own.
     """
-    # After a space or at the start of a line that goes on for more than `width` characters: as many
-    # words as fit, or a longer one, and the space after them.
+    # Where a line goes on for more than `width` characters: as many words as fit, or a longer one,
+    # and the space after them.
     return re.sub(rf"(?<![^ \n])(?=.{{{width + 1}}})(.{{1,{width}}}|.+?) ", r"\1\n", text)
 
 

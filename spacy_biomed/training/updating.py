@@ -22,8 +22,7 @@ from .config import fill_config, read_description
 # spaCy's own logger, which its commands make visible with --verbose.
 logger = logging.getLogger("spacy")
 
-# The highest learning rate, beside the one that the pipeline was trained with: part of its weights
-# were random then, and now all of them know what is to be kept.
+# Of the rate that the pipeline was trained with, when part of its weights were random.
 LEARN_RATE_SHARE = 0.5
 
 # An encoder that only predicts, and what it was exported from.
@@ -37,9 +36,8 @@ class Update:
     Attributes:
         config: for `spacy train`.
         new: labels of the corpus that the pipeline does not know.
-        unannotated: labels of the pipeline that the corpus neither annotates nor carries a teacher
-            of.
-        moved: heads, and components of spaCy, that stay as they are, on an encoder that learns.
+        unannotated: labels of the pipeline that the corpus neither annotates nor teaches.
+        moved: components that stay as they are, on an encoder that learns.
     """
 
     config: Config
@@ -61,17 +59,14 @@ def create_update(
 ) -> Update:
     """Make the config of a training that goes on from a pipeline.
 
-    Every component of the pipeline is sourced, in its order. It learns if the template trains it;
-    else it is frozen. Tokenizer and settings of the components are the pipeline's, all else is the
-    template's.
+    Every component of the pipeline is sourced. It learns if the template trains it; else it is
+    frozen. Tokenizer and settings of the components are the pipeline's, all else is the template's.
 
     Args:
         corpus, epochs, task, template, batch_words, seed: as for `fill_config`.
-        source: an installed package, or a pipeline directory. Of one that holds its PyTorch form,
-            that learns.
+        source: an installed package, or a pipeline directory, which may hold its PyTorch form.
         learn_rate: highest learning rate; by default half of what the pipeline was trained with, or
-            where its config does not tell, of the template's. One that has gone on learning before
-            does so at the same rate.
+            the same if it went on learning before.
 
     Raises:
         BiomedError: if the template, the corpus or the pipeline is not there, or is not one; if the
@@ -100,13 +95,13 @@ def create_update(
         config["vars"]["learn_rate"] = rate
     config["vars"]["source"] = config["vars"].pop("encoder")
     _take_pipeline(config, nlp, trained)
-    heads = [head for name in trained if isinstance(head := nlp.get_pipe(name), BiomedNER)]
+    frozen = {name: pipe for name, pipe in nlp.components if name not in trained}
+    learning: list[Any] = [pipe for name, pipe in nlp.components if name in trained]
+    heads = [pipe for pipe in learning if isinstance(pipe, BiomedNER)]
     annotated = set(description.get("annotated_labels", ()))
     known = {label for head in heads for label in head.labels}
     taught = description.get("taught", {}).get("components", ())
     untaught = {label for head in heads if head.name not in taught for label in head.labels}
-    frozen = {name: pipe for name, pipe in nlp.components if name not in trained}
-    learning: list[Any] = [pipe for name, pipe in nlp.components if name in trained]
     moved = {name for pipe in learning for name in getattr(pipe, "listening_components", ())}
     return Update(
         config,
@@ -166,11 +161,10 @@ def _take_pipeline(config: Config, nlp: Language, trained: Sequence[str]) -> Non
 
 
 def continue_pipeline_v1(source: str, components: list[str]) -> Callable[[Language], Language]:
-    """`spacy_biomed.continue_pipeline.v1`, for `[initialize.before_init]`: what sourced components
-    need before they go on learning, and spaCy, which does not initialize them, does not do.
+    """Prepare sourced components, which spaCy does not initialize: `[initialize.before_init]`.
 
-    The pipeline gets the tokenizer of the one that the components come from, and each component the
-    labels of the training corpus that it does not know. What was calibrated before is dropped.
+    The pipeline gets the tokenizer of its source, and each component the labels of the training
+    corpus that it does not know. What was calibrated before is dropped.
 
     Args:
         source: the pipeline that they come from: an installed package, or a directory.

@@ -318,7 +318,7 @@ def test_documents_without_words_make_no_batch(tmp_path):
 
 
 def test_a_missing_template_is_bad_input(converted, tmp_path):
-    message = "nope.cfg: no such config; give one, or the name of a template: assertion, base"
+    message = "nope.cfg: no such config; give one, or a template: assertion, base"
     with pytest.raises(BiomedError, match=message):
         fill(converted, template=tmp_path / "nope.cfg")
 
@@ -331,12 +331,20 @@ def test_a_missing_template_is_bad_input(converted, tmp_path):
         ("[paths]\n[nlp]\n[vars]\nseed = 0\n", r"t\.cfg: no template: it has neither"),
         ("[training]\nsteps = 5\n[text]\npaths = []\n", r"t\.cfg: no template: it has neither"),
         ("", r"t\.cfg: no template: it has neither"),
+        ('[recipe]\nextends = "t.cfg"\n', r"t\.cfg: recipe.extends: .* cannot extend itself"),
+        ("[recipe]\nextends = 5\n", "5: no such config"),
+        ("[nlp]\npipeline = 3\n", r"t\.cfg: nlp.pipeline = 3: input should be a valid list"),
+        ("[components]\nbiomed_ner = 3\n", r"components.biomed_ner = 3: input should be a valid d"),
+        ("[training]\nbatcher = null\n", r"training.batcher = None: .* valid dictionary; correct"),
+        ("[corpora]\ntrain = 3\n", r"corpora.train = 3: input should be a valid dictionary; corr"),
+        ('[corpora]\n[corpora.train]\nmax_words = "x"\n', "corpora.train.max_words = 'x': use a w"),
     ],
 )
-def test_what_is_no_template_is_bad_input(converted, tmp_path, content, message):
-    (tmp_path / "t.cfg").write_text(content)
+def test_what_is_no_template_is_bad_input(converted, tmp_path, monkeypatch, content, message):
+    monkeypatch.chdir(tmp_path)
+    Path("t.cfg").write_text(content)
     with pytest.raises(BiomedError, match=message) as raised:
-        fill(converted, template=tmp_path / "t.cfg")
+        fill(converted, template="t.cfg")
     assert "\n" not in str(raised.value)
 
 

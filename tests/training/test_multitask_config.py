@@ -10,7 +10,7 @@ from spacy.training.initialize import init_nlp
 from spacy.util import load_config
 
 from spacy_biomed.errors import BiomedError
-from spacy_biomed.training.config import BY_WORDS, TEMPLATES, count_batches
+from spacy_biomed.training.config import BY_WORDS, ENCODER, TEMPLATES, count_batches, read_template
 from spacy_biomed.training.multitask_config import create_multitask_config
 
 NAMES = ["drugs", "diseases", "topics"]
@@ -197,6 +197,17 @@ def test_a_name_that_no_head_can_have_is_refused(own, name):
 def test_a_template_of_another_kind_is_refused(corpora):
     with pytest.raises(BiomedError, match=r"ner.cfg: not for several corpora: begin with the temp"):
         create(corpora, ["drugs"], template="ner")
+
+
+@pytest.mark.parametrize(
+    ("section", "setting"), [("training", "batcher"), ("corpora", "dev"), ("components", ENCODER)]
+)
+def test_a_template_that_lacks_what_is_filled_is_refused(corpora, tmp_path, section, setting):
+    config = read_template("multitask")
+    del config[section][setting]
+    config.to_disk(tmp_path / "own.cfg", interpolate=False)
+    with pytest.raises(BiomedError, match=r"own.cfg: not for several corpora"):
+        create(corpora, ["drugs"], template=tmp_path / "own.cfg")
 
 
 @pytest.mark.parametrize(

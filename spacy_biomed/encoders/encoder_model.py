@@ -39,6 +39,13 @@ def read_documents(
     )
 
 
+def check_at_least(least: int, **settings: int | None) -> None:
+    """Raise BiomedError if one of an encoder's settings is lower; None is a default."""
+    for name, number in settings.items():
+        if number is not None and number < least:
+            raise BiomedError(f"{name} = {number} of an encoder: use {least} or more")
+
+
 def unpack_files(data: bytes, names: Collection[str]) -> dict[str, bytes]:
     """The content of these files, or of none, by name, from what an encoder's `to_bytes` gave."""
     try:

@@ -15,7 +15,7 @@ from thinc.api import Model, Ops, to_numpy
 from thinc.types import Ragged
 
 from ..arrays import Floats2d, Ints1d
-from ..errors import BiomedError, list_choices
+from ..errors import BiomedError
 from .batching.encoded import EncodedBackprop, EncodedBatch, get_encoding, release_encoding
 from .batching.ragged import borders, split_at
 
@@ -54,8 +54,6 @@ class EncoderListener(Model):
     """
 
     def __init__(self, pooling: Pooling = "first", grad_factor: float = 1.0, upstream: str = "*"):
-        if pooling not in POOLINGS:
-            raise ValueError(f"unknown pooling '{pooling}': {list_choices(pooling, POOLINGS)}")
         super().__init__(
             "encoder_listener",
             forward,

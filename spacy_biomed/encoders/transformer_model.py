@@ -5,11 +5,12 @@ from importlib import import_module
 from spacy.tokens import Doc
 from thinc.api import Model
 
-from ..errors import BiomedError, install_command, list_choices
+from ..errors import BiomedError, install_command
 from .batching.encoded import EncodedBatch
 from .batching.pair_pieces import PairOverflow
+from .encoder_model import check_at_least
 from .listener import refuse_replacement
-from .torch.precision import PRECISIONS, Precision
+from .torch.precision import Precision
 
 
 def TransformerModel_v1(
@@ -69,11 +70,11 @@ def TransformerModel_v1(
             f"'spacy_biomed.TransformerModel.v1' needs PyTorch and transformers ({error}): "
             + install_command("train")
         ) from error
-    if precision not in PRECISIONS:
-        advice = list_choices(precision, PRECISIONS)
-        raise BiomedError(f"unknown precision '{precision}' for encoder '{name}': {advice}")
-    if dropout is not None and not 0.0 <= dropout < 1.0:
-        raise BiomedError(f"dropout of encoder '{name}' is {dropout}: use 0.0 to less than 1.0")
+    check_at_least(0, context=context)
+    check_at_least(1, batch_pieces=batch_pieces)
+    for setting, share in (("dropout", dropout), ("word_piece_dropout", word_piece_dropout)):
+        if share is not None and not 0.0 <= share < 1.0:
+            raise BiomedError(f"{setting} of encoder '{name}' is {share}: use 0.0 to less than 1.0")
     shim = torch_model.EncoderShim(precision, gradient_checkpointing, word_piece_dropout)
     attrs = {
         "name": name,

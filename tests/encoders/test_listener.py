@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import spacy
-from thinc.api import Model, NumpyOps, chain
+from thinc.api import ConfigValidationError, Model, NumpyOps, chain
 from thinc.types import Ragged
 
 from spacy_biomed.encoders.batching.encoded import EncodedBatch, get_encoding, set_encoding
@@ -269,9 +269,10 @@ def test_prediction_without_an_encoder_that_could_is_one_line(docs, encoder):
     assert "ab" not in str(e.value)
 
 
-def test_an_unknown_pooling_is_refused():
-    with pytest.raises(ValueError, match="'last'.*first"):
-        EncoderListener_v1("last")
+def test_an_unknown_pooling_in_a_config_is_refused():
+    layer = {"@architectures": "spacy_biomed.EncoderListener.v1", "pooling": "last"}
+    with pytest.raises(ConfigValidationError, match="'last'.*first"):
+        spacy.registry.resolve({"layer": layer})
 
 
 def test_a_batch_that_is_skipped_sends_no_gradient_and_is_gone(docs, batch):

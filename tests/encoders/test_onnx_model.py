@@ -105,6 +105,12 @@ def test_padding_does_not_leak_between_documents(exported, docs, batch_pieces):
         np.testing.assert_array_equal(encoding.indices, alone.indices)
 
 
+@pytest.mark.parametrize("setting, number", [("context", -3), ("batch_pieces", 0), ("threads", -1)])
+def test_a_number_out_of_range_is_one_line(tiny, setting, number):
+    with pytest.raises(BiomedError, match=f"^{setting} = {number} of an encoder: use . or more$"):
+        load(tiny, **{setting: number})
+
+
 @pytest.mark.parametrize("batch_pieces", [40, 80])
 def test_a_batch_holds_at_most_batch_pieces(tiny, nlp, monkeypatch, batch_pieces):
     model = load(tiny, batch_pieces=batch_pieces)

@@ -3,10 +3,11 @@ import shutil
 
 import numpy as np
 import pytest
+import spacy
 import torch
 from encoded_rows import TEXTS, spy_on_shapes
 from spacy.tokens import Doc
-from thinc.api import SGD, Adam
+from thinc.api import SGD, Adam, ConfigValidationError
 from transformers import AutoModel, AutoTokenizer
 
 from spacy_biomed.encoders.batching.sequences import SequenceBatch
@@ -374,10 +375,10 @@ def test_frozen_parameters_get_no_gradient(tiny_bert, make_model, docs):
     assert not gradients(model, docs)
 
 
-def test_an_unknown_precision_is_refused_in_one_line():
-    with pytest.raises(BiomedError, match="'half'.*fp32") as error:
-        TransformerModel_v1("bert", precision="half")
-    assert "\n" not in str(error.value)
+def test_an_unknown_precision_in_a_config_is_refused():
+    model = {"@architectures": "spacy_biomed.TransformerModel.v1", "name": "bert"}
+    with pytest.raises(ConfigValidationError, match="'half'.*fp32"):
+        spacy.registry.resolve({"model": {**model, "precision": "half"}})
 
 
 def test_fp16_on_a_cpu_is_what_auto_is():
@@ -497,7 +498,14 @@ def test_dropout_is_set_in_all_layers_of_the_encoder(tiny_bert, make_model, docs
     assert probabilities(again) == {0.0}
 
 
-@pytest.mark.parametrize("dropout", [-0.1, 1.0])
-def test_dropout_out_of_range_is_refused(tiny_bert, dropout):
-    with pytest.raises(BiomedError, match=rf"{dropout}: use 0.0 to less than 1.0"):
-        TransformerModel_v1(str(tiny_bert), dropout=dropout)
+@pytest.mark.parametrize("setting, number", [("context", -3), ("batch_pieces", -1)])
+def test_a_number_out_of_range_is_refused(tiny_bert, setting, number):
+    with pytest.raises(BiomedError, match=f"^{setting} = {number} of an encoder: use . or more$"):
+        TransformerModel_v1(str(tiny_bert), **{setting: number})
+
+
+@pytest.mark.parametrize("setting", ["dropout", "word_piece_dropout"])
+@pytest.mark.parametrize("share", [-0.1, 1.0])
+def test_a_share_out_of_range_is_refused(tiny_bert, setting, share):
+    with pytest.raises(BiomedError, match=rf"^{setting} .* {share}: use 0.0 to less than 1.0"):
+        TransformerModel_v1(str(tiny_bert), **{setting: share})

@@ -27,7 +27,7 @@ from ..batching.encoded import EncodedBatch
 from ..batching.pair_pieces import PairOverflow
 from ..batching.sequences import SequenceBatch
 from ..batching.word_piece_tokenizer import WordPieceTokenizer
-from ..encoder_model import read_documents, unpack_files
+from ..encoder_model import check_at_least, read_documents, unpack_files
 from ..finite import check_scores
 from ..listener import refuse_replacement
 from .engines import (
@@ -81,7 +81,12 @@ def OnnxTransformerModel_v1(
         precision: number format of matrix products that are not int8. ONNX Runtime always computes
             them in fp32; OpenVINO in "fp32" or "bf16". "auto" is bf16 on processors that have
             instructions for it.
+
+    Raises:
+        BiomedError: if a setting is out of range.
     """
+    check_at_least(0, context=context, threads=threads)
+    check_at_least(1, batch_pieces=batch_pieces)
     shim = OnnxShim(threads, engine, precision)
     attrs = {
         "path": path,

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     import torch
 
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
-PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 
 
 def resolve_precision(precision: Precision, device: torch.device) -> str:
@@ -49,5 +48,5 @@ def _bf16_is_faster(device_type: str) -> bool:
 def autocast(precision: str, device: torch.device) -> AbstractContextManager:
     import torch
 
-    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.bfloat16)
+    dtype = torch.float16 if precision == "fp16" else torch.bfloat16
     return torch.autocast(device.type, dtype=dtype, enabled=precision != "fp32")

@@ -504,7 +504,7 @@ def _open_folder(path: Path, how: Reading, kinds: Mapping[str, type[Part]]) -> l
             f"{path}: has both .txt files and others; give a folder of one kind, or one file"
         )
     if are_texts == {True}:
-        _check_no_columns(path, how.columns)
+        _check_no_columns(path, how)
         return [TextFolder(path, path.name, how, found)]
     unread = [file for file in found if file.error]
     parts = [open_part(path / name, name, how, kinds) for name, error in found if not error]
@@ -556,21 +556,16 @@ def open_part(path: Path, name: str, how: Reading, kinds: Mapping[str, type[Part
             f"that ends in {', '.join(kinds)}"
         )
     if kind not in TABLES:
-        _check_no_columns(path, how.columns)
+        _check_no_columns(path, how)
     if kind == ".json" and JsonList.has_list(path):
         return JsonList(path, name, how)
     return kinds[kind](path, name, how)
 
 
-def _check_no_columns(path: Path, columns: Columns) -> None:
-    given = {
-        "--keep": columns.keep,
-        "--patient-column": columns.patient,
-        "--id-column": columns.id,
-        "--text-column": columns.text != Columns().text,
-    }
-    for option in (name for name, value in given.items() if value):
-        raise BiomedError(f"{path}: has no columns; leave out {option}")
+def _check_no_columns(path: Path, how: Reading) -> None:
+    for name, option in how.named_columns().items():
+        if name != Columns().text:
+            raise BiomedError(f"{path}: has no columns; leave out {option}")
 
 
 def _create_item(fields: dict[str, object], how: Reading, place: str) -> Item:

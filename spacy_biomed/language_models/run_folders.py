@@ -53,9 +53,6 @@ CHECKPOINTS, TEXT, LOG, RUN = "checkpoints", "text", "log.jsonl", "run.json"
 # How long processes wait for the main process, which tokenizes the text.
 _PATIENCE = timedelta(days=7)
 
-# Seconds of progress from which the remaining time is estimated.
-_ESTIMATE_SECONDS = 300
-
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
@@ -65,9 +62,9 @@ class RunReport:
         step, steps: step with the best weights, and number of steps.
         loss, perplexity: of these weights on the validation text; the perplexity is None if the
             loss is an objective without distributions.
-        parameters: number of parameters of the model with its head.
-        megabytes: size of the weights' file, in millions of bytes.
-        seconds: duration of the run, including the time before a resume.
+        parameters: of the model with its head.
+        megabytes: of the file of weights.
+        seconds: of the run, with the time before a resume.
     """
 
     output: Path
@@ -106,10 +103,7 @@ def start_processes(recipe: TrainingRecipe) -> PartialState:
 
 @contextmanager
 def open_run(recipe: TrainingRecipe, state: PartialState) -> Iterator[Path | None]:
-    """Create the run's folder, and a directory for the encoder, which only the main process gets.
-
-    The directory becomes the recipe's output when the context is left without an error.
-    """
+    """Create the run's folder, and yield the main process a directory that becomes the output."""
     if not state.is_main_process:
         yield None
         return
@@ -127,9 +121,9 @@ def claim_text(
     state: PartialState,
     console: Console | None = None,
 ) -> tuple[PackedText, PackedText]:
-    """Pack the training and the validation text, in the run's folder.
+    """Pack the training and the validation text in the run's folder.
 
-    The main process claims the folder for the recipe, and refuses one with a run of another.
+    The main process refuses a folder with a run of another recipe.
     """
     work = recipe.output.work
     identity = {**recipe.identity(), "text_and_vocabulary": fingerprint(recipe, tokenizer)}
@@ -188,8 +182,7 @@ def train(
 ) -> RunReport | None:
     """Train, then write the best weights of the run, its log and its model card.
 
-    The card says how the encoder was made. Processes other than the main process have no directory
-    to write to, and get no report.
+    Only the main process has a directory to write to, and gets a report.
     """
     recipe = trainer.recipe
     log = recipe.output.work / LOG
@@ -217,21 +210,17 @@ def train(
         megabytes=(directory / "model.safetensors").stat().st_size / 1e6,
         seconds=read_rows(log)[-1]["seconds"],
     )
-    card = create_card(recipe, trainer, report, model.config, made)
+    card = create_card(trainer, report, model.config, made)
     (directory / "README.md").write_text(card, encoding="utf8")
     return report
 
 
 def create_card(
-    recipe: TrainingRecipe,
-    trainer: MaskedLanguageModelTrainer,
-    report: RunReport,
-    config: PretrainedConfig,
-    made: str,
+    trainer: MaskedLanguageModelTrainer, report: RunReport, config: PretrainedConfig, made: str
 ) -> str:
     """The model card, in Markdown; all figures are from this run."""
     template = Path(__file__).parent / "encoder_card.md.jinja"
-    args = trainer.args
+    args, recipe = trainer.args, trainer.recipe
     precision = trainer.accelerator.mixed_precision.replace("no", "fp32")
     device = f"{describe_processor()[0]}, {torch.get_num_threads()} threads"
     if args.device.type == "cuda":
@@ -259,11 +248,11 @@ def short_name(name: str) -> str:
 class RunLog(TrainerCallback):
     """Logs and shows the progress of a training; only for the main process.
 
-    A row has step, epoch, pieces (so far), seconds (so far, evaluations and the time before a
-    resume included) and pieces_per_second (since the last row of training, without evaluations).
-    It also has loss, learning_rate and in distillation the unweighted `terms`; or validation_loss
-    and validation_perplexity (null if the loss is not a cross-entropy). When a run is resumed, the
-    rows up to its checkpoint stay.
+    A row has step, epoch, pieces (so far), seconds (so far, with evaluations and the time before a
+    resume) and pieces_per_second (since the last row of training, without evaluations). It also has
+    loss, learning_rate and in distillation the unweighted `terms`; or validation_loss and
+    validation_perplexity (null if the loss is not a cross-entropy). Numbers that are not finite
+    are null.
     """
 
     def __init__(self, path: Path, batches: TrainingBatches, console: Console | None = None):
@@ -341,7 +330,9 @@ class RunLog(TrainerCallback):
             "pieces_per_second": self._speed() if self._interval else None,
             **values,
         }
-        srsly.write_jsonl(self.path, [row], append=True, append_new_line=False)
+        # JSON has no numbers that are not finite, as of a training that diverges.
+        written = json.loads(json.dumps(row), parse_constant=lambda name: None)
+        srsly.write_jsonl(self.path, [written], append=True, append_new_line=False)
         return row
 
 
@@ -367,5 +358,5 @@ def _make_bar(console: Console | None, *columns: ProgressColumn) -> Progress:
         console=console if is_shown else Console(quiet=True),
         transient=True,
         disable=not is_shown,
-        speed_estimate_period=_ESTIMATE_SECONDS,
+        speed_estimate_period=300,  # seconds; a step may take a minute
     )

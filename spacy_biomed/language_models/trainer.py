@@ -7,7 +7,6 @@ the head computes logits only for the predicted pieces, and incomplete checkpoin
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
@@ -46,8 +45,8 @@ ACCELERATE = "ACCELERATE_MIXED_PRECISION"
 # Default number of padded word pieces that a device computes at once.
 _CPU_PIECES, _GPU_PIECES = 4096, 32768
 
-# The number of predicted pieces is padded to a multiple of this. Logits of a different size in
-# every batch would fragment a process's memory. The label of padding is cross_entropy's -100.
+# The number of predicted pieces is padded to a multiple of this, since logits of ever different
+# sizes would fragment a process's memory. The label of padding is cross_entropy's -100.
 _PREDICTED, _IGNORED = 128, -100
 
 # Prefix of the names of an objective's terms in the logs.
@@ -62,9 +61,8 @@ Inputs = dict[str, Tensor]
 class RowSelection:
     """Makes a language model's head compute logits only for selected positions.
 
-    With a large vocabulary and a small encoder the head costs as much as the layers, and about five
-    of six positions are not predicted. Of calls with `arguments`, what an objective needs beside
-    the logits is kept for `outputs`.
+    With a large vocabulary and a small encoder the head costs as much as the layers. Of calls with
+    `arguments`, what an objective needs beside the logits is kept for `outputs`.
     """
 
     def __init__(self, model: PreTrainedModel, needs: Needs | None = None):
@@ -211,9 +209,8 @@ class MaskedLanguageModelTrainer(Trainer):
         return self._loader(self.batches, _RemainingItems(first, len(self.batches)))
 
     def evaluate(self, ignore_keys: object = None) -> dict[str, float]:
-        """Compute loss, perplexity (None if undefined) and seconds, on all processes together."""
-        start = time.perf_counter()
-        batches = self.eval_dataset
+        """Compute the loss, and the perplexity if there is one, on all processes together."""
+        batches, step = self.eval_dataset, self.state.global_step
         rank, processes = self.args.process_index, self.args.world_size
         # All processes make the same number of calls; the last batch may be another process's.
         rounds = -(-len(batches) // processes)
@@ -229,11 +226,11 @@ class MaskedLanguageModelTrainer(Trainer):
                 count = inputs["labels"].numel() * (place < len(batches))
                 total += torch.stack([loss.double() * count, torch.full_like(total[0], count)])
         loss, count = self.accelerator.reduce(total).tolist()
-        metrics = {
-            "eval_loss": loss / count,
-            "eval_perplexity": self.perplexity(loss / count),
-            "eval_seconds": time.perf_counter() - start,
-        }
+        loss /= count
+        if not math.isfinite(loss):
+            problem = f"the loss on the validation text is not finite at step {step:,}; lower it"
+            raise self.recipe.error("training.learning_rate", problem)
+        metrics = {"eval_loss": loss, "eval_perplexity": self.perplexity(loss)}
         self.log(metrics)
         self.control = self.callback_handler.on_evaluate(
             self.args, self.state, self.control, metrics
@@ -283,10 +280,6 @@ class MaskedLanguageModelTrainer(Trainer):
                 f"{self.batches.device_batch} sequences at once are too many for the memory of "
                 f"{self.args.device}; give fewer",
             ) from error
-        if self.state.best_global_step is None:
-            raise self.recipe.error(
-                "training.learning_rate", "the loss on the validation text was not finite; lower it"
-            )
 
     @property
     def best_checkpoint(self) -> Path:

@@ -1,6 +1,7 @@
 """The log of a run, and its output to the terminal."""
 
 import io
+import math
 
 import pytest
 from rich.console import Console
@@ -60,6 +61,19 @@ def test_a_run_from_the_beginning_keeps_no_rows(tmp_path):
     play(RunLog(path, Batches()), steps=5)
     play(RunLog(path, Batches()), steps=1)
     assert [row["step"] for row in read_rows(path)] == [1, 1]
+
+
+def test_numbers_that_are_not_finite_are_null(tmp_path):
+    log = RunLog(tmp_path / "log.jsonl", Batches())
+    state, control = TrainerState(global_step=0, max_steps=9), TrainerControl()
+    log.on_train_begin(None, state, control)
+    losses = {"loss": math.nan, "learning_rate": 0.1, "term_mlm": math.inf}
+    log.on_log(None, state, control, logs=losses)
+    metrics = {"eval_loss": 800.0, "eval_perplexity": math.inf}
+    log.on_evaluate(None, state, control, metrics=metrics)
+    training, validation = read_rows(tmp_path / "log.jsonl")
+    assert (training["loss"], training["terms"]) == (None, {"mlm": None})
+    assert (validation["validation_loss"], validation["validation_perplexity"]) == (800.0, None)
 
 
 def test_a_log_that_is_not_there_has_no_rows(tmp_path):

@@ -2,11 +2,9 @@
 
 Batches depend only on the seed and the number of the step, and the masks of a sequence on the seed
 and its place in the training. So a resumed run, or a run with another number of processes, has the
-same batches. The collators of transformers draw masks from one generator during the whole training,
-and their collator for whole words supports only WordPiece's `##`.
+same batches, unlike with the collators of transformers. Theirs for whole words is for WordPiece
+alone.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence as Many
 from dataclasses import KW_ONLY, dataclass
@@ -20,8 +18,7 @@ from ..arrays import Ints1d, Ints2d
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from .packed_sequences import PackedText, Sequence
 
-# Streams of masks: validation has the same masks at each evaluation.
-TRAINING, VALIDATION = 0, 1
+TRAINING, VALIDATION = 0, 1  # streams of masks
 
 # Shares of the predicted pieces that are replaced by the mask, and by a random piece.
 HIDDEN, RANDOM = 0.8, 0.1
@@ -42,8 +39,7 @@ class Masking:
         whole_words: bool = False,
         seed: int = 0,
     ):
-        if tokenizer.mask is None:
-            raise ValueError("the vocabulary has no mask token")
+        assert tokenizer.mask is not None  # which loading checks
         self.prefix = np.array(tokenizer.prefix, dtype="int64")
         self.suffix = np.array(tokenizer.suffix, dtype="int64")
         self.pad, self.mask = tokenizer.pad, tokenizer.mask
@@ -126,9 +122,8 @@ class Masking:
 class TrainingBatches(Dataset):
     """The micro-batches of one process: item i is its i-th micro-batch since the first step.
 
-    The sequences of a step, a batch, are sorted by length and then distributed, a micro-batch to
-    each process in turn. So there is little padding and processes have equal work. Each epoch has
-    all sequences in another order.
+    The sequences of a step are sorted by length and then distributed, a micro-batch to each process
+    in turn: there is little padding, and processes have equal work. Each epoch has another order.
     """
 
     text: PackedText

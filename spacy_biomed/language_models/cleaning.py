@@ -54,8 +54,6 @@ DOCUMENT_REASONS = (
     *(kind + source for kind in (DUPLICATE, NEAR_DUPLICATE) for source in ("", OF_OTHER_SOURCE)),
     NO_SENTENCE_LEFT,
 )
-# The keys of the report as JSON.
-REPORT_KEYS = {"settings", "sources", "total"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +71,9 @@ class CleaningSettings:
 
 @dataclass(slots=True)
 class Account:
-    """Counts of the input, the output, and what was removed. Words are separated by white space.
+    """Counts of the input, the output, and what was removed, by reason.
 
-    Reasons are `DOCUMENT_REASONS` and `SENTENCE_REASONS`. Sentences of a duplicate document count
-    as `in_duplicate_document`.
+    Words are separated by white space.
     """
 
     documents_in: int = 0
@@ -121,7 +118,6 @@ class CleaningReport:
         return sum(self.sources.values(), Account())
 
     def to_json(self) -> dict[str, object]:
-        """The report, with `REPORT_KEYS`."""
         return {
             "settings": asdict(self.settings),
             "sources": {name: account.to_json() for name, account in self.sources.items()},
@@ -139,10 +135,7 @@ class Source:
 
 @dataclass(slots=True)
 class Candidate:
-    """A document with its well-formed sentences and their hashes, and the others counted by rule.
-
-    It has no sketch if it is too short for near duplicates.
-    """
+    """A document: its well-formed sentences with hashes, and the others counted by rule."""
 
     words: int
     removed: Counter[str]
@@ -258,19 +251,16 @@ def clean_corpus(
 
     The steps are from Carrino et al. (2022, "Pre-trained Biomedical Language Models for Clinical
     NLP in Spanish", section 2). Sentences that are noisy, ill-formed or in another language are
-    removed. So are documents and sentences that occurred before, in the same source or an earlier
-    one. The index of duplicates is in a temporary directory next to the output.
+    removed, and documents and sentences that occurred before, in this source or an earlier one.
 
     Args:
         sources: in the order in which they are written. They are read twice: first all documents
             are counted, so that a damaged file is found at once.
-        output: text file, with a document on each line; compressed if the name ends in .gz, .xz or
-            .zst. The report is written next to it (`report_path`).
-        text_field: field of JSON lines, or column of Parquet files, with the text.
-        layout: encoding of text files, and how CSV is written.
+        output: text file; compressed if the name ends in .gz, .xz or .zst. The report is written
+            next to it (`report_path`).
+        text_field, layout: as in `read_documents`.
         workers: number of processes that split and filter; the result does not depend on it.
-        on_progress: called with the number of documents done and the total, at the start and after
-            each document.
+        on_progress: called with the number of documents done and the total.
 
     Raises:
         BiomedError: if a source cannot be read, the output cannot be written, the place of the
@@ -292,7 +282,7 @@ def clean_corpus(
         closing(DuplicateIndex(folder / "seen", settings.near_duplicates.similarity)) as index,
     ):
         read = partial(read_documents, text_field=text_field, layout=layout)
-        total = sum(1 for source in sources for _ in read(source.paths))
+        total = sum(1 for _ in read(paths))
         on_progress(0, total)
         done = 0
         report = CleaningReport(settings, {})
@@ -327,7 +317,8 @@ def _check_report(path: Path) -> None:
     if not path.exists():
         return
     try:
-        is_report = set(json.loads(path.read_text(encoding="utf8"))) == REPORT_KEYS
+        keys = set(json.loads(path.read_text(encoding="utf8")))
+        is_report = keys == {"settings", "sources", "total"}
     except (OSError, ValueError, TypeError):
         is_report = False
     if not is_report:

@@ -1,7 +1,5 @@
 """Find duplicate sentences and documents, with an index on disk."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from dataclasses import dataclass
@@ -19,8 +17,8 @@ from ..normalization import strip_accents
 # Shingles that are hashed at a time, to limit the memory for a long document.
 _SHINGLES_AT_A_TIME = 4096
 
-# Maximum number of documents to compare for each shared band. It avoids quadratic time for many
-# similar documents (from a template) that are just below the threshold of near duplicates.
+# Maximum number of documents to compare for each shared band. Many documents from a template, just
+# below the threshold, would take quadratic time.
 _MAX_CANDIDATES = 20
 
 # Words and numbers, and the signs that change the meaning of a result.
@@ -30,9 +28,8 @@ _TOKEN = re.compile(r"\w+|[+<>=±≤≥%]")
 def normalize(text: str) -> str:
     """Normalise a text to words in lower case and signs, so that duplicates become equal.
 
-    Case, accents (often missing in old files and in capitals), kinds of white space, compatibility
-    characters such as ligatures (Unicode's NFKD) and punctuation are ignored. Digits and the signs
-    + < > = ± ≤ ≥ % are kept: results that differ only in these are different results.
+    Case, accents, white space, compatibility characters such as ligatures (NFKD) and punctuation
+    are ignored. Digits and the signs + < > = ± ≤ ≥ % are kept, since they make other results.
     """
     return " ".join(_TOKEN.findall(strip_accents(text.casefold(), "NFKD")))
 
@@ -49,8 +46,8 @@ class NearDuplicates:
 
     Attributes:
         similarity: minimum Jaccard similarity of the sets of shingles of two documents.
-        shingle_words: words in a shingle. With five, as in Lee et al. (2022, "Deduplicating
-            Training Data Makes Language Models Better"), a document shares few with others.
+        shingle_words: words in a shingle; five as in Lee et al. (2022, "Deduplicating Training
+            Data Makes Language Models Better").
         permutations: hash functions of a MinHash signature. The estimate of a similarity s has a
             standard deviation of √(s (1 - s) / permutations), 0.035 for 0.8 and 128.
     """
@@ -62,10 +59,9 @@ class NearDuplicates:
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """The part of a document that is stored to find its near duplicates.
+    """What is stored of a document to find its near duplicates, which share the hash of a band.
 
-    The signature has MinHash values, little-endian, of 4 bytes. Documents that share the hash of
-    one of its bands are compared.
+    The signature has MinHash values, little-endian, of 4 bytes.
     """
 
     signature: bytes
@@ -75,10 +71,10 @@ class Sketch:
 class Sketcher:
     """Makes sketches: MinHash with banding (Leskovec et al., "Mining of Massive Datasets", ch. 3).
 
-    datasketch computes the signatures and chooses number and size of the bands. A false positive
-    only costs a comparison of signatures, so a false negative has nine times its weight. For a
-    similarity of 0.8 and 128 permutations this gives 14 bands of 9 values. Of the pairs with
-    similarity 0.8 (0.85, 0.9), 87 % (97.5 %, 99.9 %) share a band.
+    datasketch computes the signatures and chooses the bands. A false positive only costs a
+    comparison of signatures, so a false negative has nine times its weight. For a similarity of 0.8
+    and 128 permutations, of the pairs with similarity 0.8 (0.85, 0.9), 87 % (97.5 %, 99.9 %) share
+    one of 14 bands of 9 values.
     """
 
     def __init__(self, settings: NearDuplicates):

@@ -1,7 +1,5 @@
 """Task-agnostic distillation, from a teacher to an encoder directory: `spacy biomed distill`."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any, cast
@@ -240,11 +238,10 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
     """Trains a student on an objective, which is a module of the student in training.
 
     In the loss of a step, micro-batches are weighted by their number of predicted pieces, also for
-    means over other positions. This is nearly exact, because masking predicts nearly the same share
-    of each micro-batch.
+    means over other positions, since masking predicts nearly the same share of each.
 
-    Validation is masked language modelling. But if the objective uses no distributions, the
-    student's head is not trained, and validation is the objective itself.
+    Validation is masked language modelling, or, if the objective uses no distributions and the
+    student's head is not trained, the objective itself.
     """
 
     def __init__(

@@ -1,7 +1,5 @@
 """Create or load encoders with a head for masked language modelling, before training."""
 
-from __future__ import annotations
-
 import torch
 import transformers
 from transformers import PretrainedConfig, PreTrainedModel

@@ -9,15 +9,12 @@ Pretraining Approach", section 4.2, except that long text is cut between any wor
   too long is cut into as few sequences as possible, whose lengths differ by at most one piece.
 """
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 import json
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +22,6 @@ from tokenizers import Encoding
 
 from ..arrays import Ints1d
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
-from ..errors import BiomedError
 from ..files.digests import hash_file
 from ..files.outputs import replacing_directory
 from .recipe import TrainingRecipe
@@ -60,7 +56,6 @@ class PackedText:
     """
 
     def __init__(self, directory: Path):
-        self.directory = directory
         summary = json.loads((directory / _SUMMARY).read_text(encoding="utf8"))
         self.documents: int = summary["documents"]
         self.pieces: int = summary["pieces"]
@@ -106,10 +101,9 @@ def prepare_text(
                 ("text.paths", documents, training.name),
                 ("text.validation", held_out, validation.name),
             ):
-                (partial / name).mkdir()
-                if not pack_documents(
-                    part, tokenizer, partial / name, progress=progress, **settings
-                ):
+                folder = partial / name
+                folder.mkdir()
+                if not pack_documents(part, tokenizer, folder, progress=progress, **settings):
                     raise recipe.error(setting, f"leaves no document for {name}; give more text")
     return PackedText(training), PackedText(validation)
 
@@ -133,16 +127,9 @@ def hash_text(paths: list[Path]) -> bytes:
     """A hash of the content and the endings of files, or of the files in folders, in order."""
     digest = hashlib.sha256()
     for path in find_files(paths):
-        state = path.stat()
         digest.update("".join(path.suffixes[-2:]).encode())
-        digest.update(_hash_file(path.resolve(), state.st_size, state.st_mtime_ns))
+        digest.update(bytes.fromhex(hash_file(path)))
     return digest.digest()
-
-
-@cache
-def _hash_file(path: Path, size: int, changed: int) -> bytes:
-    """A hash of a file's content; size and time of change are part of the cache's key."""
-    return bytes.fromhex(hash_file(path))
 
 
 def set_aside(documents: Iterable[str], count: int, seed: int) -> tuple[Iterator[str], list[str]]:
@@ -180,10 +167,6 @@ def pack_documents(
     `length` is that of the longest sequence in word pieces, special tokens included.
     """
     capacity = length - len(tokenizer.prefix) - len(tokenizer.suffix)
-    if capacity < 1:
-        raise BiomedError(
-            f"packing.length = {length} leaves no room beside the special tokens: make it larger"
-        )
     dtype = np.dtype("uint16" if tokenizer.tokenizer.get_vocab_size() <= 2**16 else "uint32")
     separator = tokenizer.suffix[-1:] if across_documents else []
     count = pieces = end = 0

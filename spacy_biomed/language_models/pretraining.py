@@ -1,7 +1,5 @@
 """Masked language modelling, from text to an encoder directory: `spacy biomed pretrain`."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

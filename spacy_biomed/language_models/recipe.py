@@ -58,7 +58,7 @@ def _find_kind(section: object) -> str:
 class Text(Section):
     """[text]: files or folders of training text, and of validation text.
 
-    `validation` may also be the number of random documents of the training text to set aside.
+    `validation` may also be the number of random documents to set aside.
     """
 
     paths: Paths
@@ -70,10 +70,7 @@ class Text(Section):
 
 
 class Existing(Section):
-    """[encoder], [vocabulary] or [teacher]: an existing encoder, or its vocabulary.
-
-    It has the name and the revision of `encoders.loading.load_pretrained`.
-    """
+    """[encoder], [vocabulary] or [teacher]: an existing encoder, as for `load_pretrained`."""
 
     name: str
     revision: str | None = None
@@ -95,10 +92,10 @@ class LearnedVocabulary(Section):
 
 
 class FreshEncoder(Section):
-    """[encoder]: an encoder trained from scratch.
+    """[encoder]: an encoder trained from scratch; a `start` from the text is of `text_start.py`.
 
     `feed_forward` is the inner size of the feed-forward layers, and `positions` the longest
-    sequence, special tokens included. A `start` from the text is that of `text_start.py`.
+    sequence, special tokens included.
     """
 
     type: Literal["bert", "roberta"]

@@ -1,7 +1,5 @@
 """A run of a recipe: its processes, folder and progress, and the encoder directory it writes."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import shutil

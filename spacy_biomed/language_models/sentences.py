@@ -39,10 +39,9 @@ _OPENING = "([\"'“‘«¿¡"
 class SentenceSplitter:
     """Splits text into sentences.
 
-    A sentence ends with a full stop, a question or an exclamation mark, and any closing quotes and
-    brackets after it. It does not end there if the full stop belongs to an abbreviation or an
-    initial, if the mark is inside a parenthesis, or if a lower-case letter follows. A sentence also
-    ends with a paragraph (at a blank line).
+    A sentence ends with its paragraph, and with a full stop, a question or an exclamation mark and
+    the closing quotes and brackets after it. It does not end after an abbreviation or an initial,
+    inside a parenthesis, or before a lower-case letter.
 
     Attributes:
         lang: code of the language, whose abbreviations spaCy's tokenizer knows.
@@ -104,11 +103,9 @@ class Thresholds:
     Attributes:
         min_words, max_words: number of words (separated by white space, with at least one letter).
             Shorter are headings and fragments; longer are tables and lists without line breaks.
-        max_word_length: characters of a word. Longer are sequences, addresses, and words without
-            spaces between them.
+        max_word_length: characters. Longer are sequences, addresses, and words run together.
         max_digits, max_symbols: share of digits, and of characters that are neither digits nor
-            letters, among the characters except white space. Above are tables, formulas and
-            references.
+            letters, among those that are not white space. Above are tables, formulas, references.
         min_letters: share of letters among the same characters.
         max_repeats: consecutive repetitions of a character except digits. Above are dot leaders
             and horizontal rules.
@@ -116,12 +113,11 @@ class Thresholds:
             `capitals_from` words. Above are headings and disclaimers.
         min_distinct, distinct_from: share of distinct words, in sentences with at least
             `distinct_from` words. Below are menus, key words and formulas.
-        stop_words_from: minimum number of words of a sentence that must have a stop word of its
-            language. Enumerations and parts of tables have none.
-        language_from: minimum number of characters to identify the language of a sentence.
-        language_odds: another language must be at least this many times as probable as the
-            corpus's. In telegraphic sentences full of terms, a closely related language is often
-            slightly more probable.
+        stop_words_from: fewest words of a sentence that must have a stop word of its language.
+            Enumerations and parts of tables have none.
+        language_from: fewest characters to identify the language of a sentence.
+        language_odds: another language must be this many times as probable as the corpus's. In
+            telegraphic sentences, a closely related language is often slightly more probable.
     """
 
     min_words: int = 3
@@ -158,7 +154,6 @@ _CUT_OFF = re.compile(r"(?:…|\.\.\.|\[\.\.\.\]|\w,|\w-|[(\[/&])[\"'”’»)\]
 _ENUMERATOR = re.compile(r"(?<!\S)\w{1,3}\)")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _DIGIT = re.compile(r"\d")
-
 
 # The patterns are not tried on texts with more characters, since they can take quadratic time.
 _LONGEST = 20_000
@@ -262,8 +257,7 @@ class SentenceFilter:
     def lacks_stop_words(self, text: str) -> bool:
         """Whether a sentence with single spaces is long and has no stop word of the language.
 
-        It is not if spaCy does not know the stop words of the language. This is not one of `RULES`,
-        so that a sentence in another language can count as such first.
+        This is not one of `RULES`, so that a sentence in another language can count as such first.
         """
         if not self.stop_words or text.count(" ") + 1 < self.thresholds.stop_words_from:
             return False
@@ -296,9 +290,8 @@ class LanguageIdentifier:
     def find_foreign(self, sentences: Sequence[str]) -> list[bool]:
         """Whether each sentence of a document is in another language.
 
-        A sentence that is too short or undecided counts as in the language of its document: the
-        language of most characters in the decided sentences or, if there are none, of all
-        sentences together.
+        A sentence that is too short or undecided counts as its document does: as most characters
+        of the decided sentences or, if there are none, as all sentences together.
         """
         least = self.thresholds.language_from
         known = [self.is_foreign(s) if len(s) >= least else None for s in sentences]

@@ -1,7 +1,5 @@
 """Read documents from text, JSON lines, tables and XML, compressed or not, one at a time."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
@@ -66,9 +64,9 @@ def read_documents(
 
     Raises:
         BiomedError: at once if a path does not exist, is not a regular file or has an unknown
-            ending. Also at once if a folder has no such file, or something that cannot be read.
-            While reading, if a file is damaged, too large when decompressed, in another encoding or
-            not in its format, or if a document has no text field.
+            ending, or a folder has no such file, or something that cannot be read. While reading,
+            if a file is damaged, too large when decompressed, in another encoding or not in its
+            format, or if a document has no text field.
     """
     files = find_files(paths)
     return (text for path in files for text in _read_file(path, text_field, layout) if text.strip())
@@ -77,13 +75,13 @@ def read_documents(
 def sample_documents(paths: Sequence[Path], words: int, *, seed: int = 0) -> Iterator[str]:
     """Draw documents with equal probability, and return them in their order.
 
-    The text is read twice. The choice depends on a hash of each document, so it is the same if the
-    text is in other files or in another order. Equal documents are drawn together.
+    The text is read twice. The choice depends on a hash of each document, and not on its file or
+    place. Equal documents are drawn together.
 
     Args:
         paths: see `read_documents`.
-        words: minimum total number of words, separated by white space. Documents are drawn until
-            they have this number, or all documents if the text has fewer words.
+        words: number of words, separated by white space, that the documents have at least, or all
+            documents if the text has fewer.
 
     Raises:
         BiomedError: as in `read_documents`.
@@ -154,17 +152,12 @@ def _take_text(row: dict[str, object], text_field: str, place: str) -> str:
         )
     value = row[text_field]
     if not isinstance(value, str):
+        # The value itself may be personal data.
         raise BiomedError(
-            f"{place}: field {text_field} is not text but {_kind_of_value(value)}; name the field "
-            "with the text, or remove documents without text"
+            f"{place}: field {text_field} is not text; name the field with the text, or remove "
+            "documents without text"
         )
     return value
-
-
-def _kind_of_value(value: object) -> str:
-    """The type of a value in words; the value itself may be personal data and is not quoted."""
-    kinds = {bool: "true or false", int: "a number", float: "a number", list: "a list"}
-    return "null" if value is None else kinds.get(type(value), "an object")
 
 
 def read_patent(row: dict[str, object], place: str) -> Iterator[str]:

@@ -28,11 +28,8 @@ if TYPE_CHECKING:
 # Maximum number of sequences to count, evenly spaced over the text, and number to count at once.
 _SEQUENCES, _AT_ONCE = 200_000, 10_000
 
-# Number of context pieces on each side; a piece at distance d counts 1/d.
-_WINDOW = 4
-
-# The exponent for the smoothing of context frequencies.
-_SMOOTHING = 0.75
+# Number of context pieces on each side, and the exponent that smooths their frequencies.
+_WINDOW, _SMOOTHING = 4, 0.75
 
 # Root mean squares of the elements of piece and position embeddings; BERT's initial value is 0.02.
 _PIECE_SCALE, _POSITION_SCALE = 0.04, 0.03
@@ -47,8 +44,8 @@ _SHORTEST_WAVE = 4.0
 def start_from_text(model: PreTrainedModel, text: PackedText, *, seed: int) -> None:
     """Set initial weights of a BERT or RoBERTa model from a text.
 
-    Embeddings of pieces in the text and of positions, queries and keys of some heads, and the
-    output bias of each piece (the logarithm of its frequency, minus the mean) are set.
+    It sets embeddings of pieces in the text and of positions, queries and keys of some heads, and
+    the output bias of each piece (the logarithm of its frequency, minus the mean).
 
     Args:
         model: a model for masked language modelling with random weights and tied embeddings.
@@ -136,9 +133,9 @@ def _look_near(model: PreTrainedModel, rotation: np.ndarray) -> None:
     """Make all heads of the first layer, and half of the heads of other layers, attend by distance.
 
     The embedding of position p has the dimensions sin(2 pi p / w) and cos(2 pi p / w) for each
-    wavelength w, in a subspace with as many dimensions as a head. A key is this position. A query
-    is the position shifted by the head's offset, so its product with the key is largest there.
-    The first columns of the rotation, (width, width), span the subspace.
+    wavelength w, in a subspace as large as a head, which the first columns of the rotation, (width,
+    width), span. A key is this position. A query is the position shifted by the head's offset, so
+    its product with the key is largest there.
     """
     config = model.config
     positions = model.base_model.embeddings.position_embeddings.weight

@@ -4,8 +4,6 @@ The differences from the plain `Trainer`: batches and masks depend only on the s
 the head computes logits only for the predicted pieces, and incomplete checkpoints are ignored.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager

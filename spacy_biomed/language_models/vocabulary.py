@@ -1,7 +1,5 @@
 """Vocabularies learned from text, as Hugging Face fast tokenizers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -33,8 +31,7 @@ _TOKEN_SETTINGS = ["pad_token", "unk_token", "cls_token", "sep_token", "mask_tok
 BPE_SPECIAL_TOKENS = ["<s>", "<pad>", "</s>", "<unk>"]
 BPE_MASK = "<mask>"
 
-# Minimum number of occurrences of a pair to be merged.
-_MIN_FREQUENCY = 2
+_MIN_FREQUENCY = 2  # of a pair to be merged
 
 Kind = Literal["bpe", "wordpiece"]
 
@@ -64,8 +61,7 @@ def learn_vocabulary(
     Args:
         texts: read twice for WordPiece, so that those of an iterator are kept in memory.
         kind: "wordpiece", as of BERT, or "bpe" (byte-level byte-pair encoding), as of RoBERTa.
-        size: maximum number of entries. Special tokens, and single characters or the 256 bytes, are
-            among them.
+        size: maximum number of entries, with special tokens, and characters or the 256 bytes.
         lowercase: whether WordPiece folds case and accents, as in BERT's uncased vocabularies.
 
     Raises:
@@ -83,9 +79,8 @@ def learn_word_pieces(texts: Iterable[str], size: int, *, lowercase: bool = Fals
     """
     if iter(texts) is texts:
         texts = list(texts)
-    # The trainer numbers the characters inside words in the order of a randomly seeded hash table,
-    # and breaks ties between pairs by number. Numbering them first makes the vocabulary
-    # reproducible.
+    # The trainer numbers the characters inside words in a random order, and breaks ties between
+    # pairs by number. Numbering them first makes the vocabulary reproducible.
     letters = _train(_require_words(texts), 0, SPECIAL_TOKENS, lowercase)
     if len(letters) > size:
         raise BiomedError(

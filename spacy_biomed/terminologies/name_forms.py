@@ -1,7 +1,5 @@
 """Forms of names under which they are found: without case, accents, punctuation, plural, order."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence

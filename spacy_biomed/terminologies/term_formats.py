@@ -1,7 +1,5 @@
 """The formats in which terminologies are published."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -446,7 +446,7 @@ def test_a_student_with_more_rows_than_the_teacher_is_refused(make_recipe, token
             {"layers": 5},
             "student: layers = 5: the student takes its layers from the teacher, which",
         ),
-        ({"teacher_layers": [5]}, "student: teacher_layers = [5]: the teacher has no layer 5"),
+        ({"teacher_layers": [5]}, "student: teacher_layers = [5]: the layers of the teacher are 1"),
     ],
 )
 def test_layers_that_the_teacher_lacks_are_refused(make_recipe, student, problem):

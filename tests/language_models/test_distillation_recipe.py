@@ -127,8 +127,7 @@ def test_an_objective_that_does_not_fit_the_encoders_is_refused_with_its_place(r
     with pytest.raises(BiomedError) as raised:
         recipe.create_objective(Shape(2, 8, 2), Shape(12, 8, 2))
     assert str(raised.value) == (
-        "recipe.cfg:11: objective: layer_map = [2, 13]: the teacher has no layer 13; its layers "
-        "are 1 to 12"
+        "recipe.cfg:11: objective: layer_map = [2, 13]: the layers of the teacher are 1 to 12"
     )
 
 

@@ -152,12 +152,3 @@ def test_another_place_seed_or_stream_gives_other_masks(tokenizer, sequences):
     ]
     different = {tuple(other["positions"].tolist()) for other in others}
     assert len({tuple(first), *different}) == 4
-
-
-def test_a_vocabulary_without_mask_token_is_refused(tokenizer):
-    from copy import copy
-
-    without = copy(tokenizer)
-    without.mask = None
-    with pytest.raises(ValueError, match="no mask token"):
-        Masking(without)

@@ -106,11 +106,6 @@ def test_lengths_are_those_of_the_sequences(pack):
     assert packed.lengths(indices).tolist() == [len(sequences[i].ids) for i in indices]
 
 
-def test_a_length_without_room_for_a_piece_is_refused(tokenizer, tmp_path):
-    with pytest.raises(BiomedError, match="packing.length = 2 leaves no room"):
-        pack_documents(["a"], tokenizer, tmp_path, length=2, across_documents=True)
-
-
 def test_documents_set_aside_and_the_others_are_all_documents():
     documents = make_text(50)
     others, chosen = set_aside(iter(documents), 7, seed=1)

@@ -183,10 +183,10 @@ def test_what_is_no_json_is_refused_with_its_line(tmp_path, ending):
         ("[1, 2]", "2: JSON, but no object"),
         ('{"id": 1, "body": "b"}', "2: no field text, but id, body; name the one"),
         ("{}", "2: no field text, but none; name the one"),
-        ('{"text": null}', "2: field text is not text but null"),
-        ('{"text": 1e999}', "2: field text is not text but a number"),
+        ('{"text": null}', "2: field text is not text; name the field"),
+        ('{"text": 1e999}', "2: field text is not text; name the field"),
         ("[" * 100_000, "2: not JSON (nested too deeply)"),
-        ('{"text": ["John Smith"]}', "2: field text is not text but a list; name"),
+        ('{"text": ["John Smith"]}', "2: field text is not text; name the field"),
     ],
 )
 def test_a_line_without_text_is_refused_with_its_number(tmp_path, line, message):
@@ -199,11 +199,10 @@ def test_a_parquet_file_without_the_column_is_refused_with_those_it_has(tmp_path
     assert refuse(path).startswith(f"{path}: no column text, but id, body; name it with")
 
 
-@pytest.mark.parametrize(("rows", "what"), [(["one", None], "null"), ([1, 2], "a number;")])
-def test_a_row_without_text_is_refused_with_its_number(tmp_path, rows, what):
+@pytest.mark.parametrize(("rows", "number"), [(["one", None], 2), ([1, 2], 1)])
+def test_a_row_without_text_is_refused_with_its_number(tmp_path, rows, number):
     path = write_parquet(tmp_path / "t.parquet", {"text": rows})
-    number = rows.index(None if what == "null" else 1) + 1
-    assert refuse(path).startswith(f"{path}: row {number}: field text is not text but {what}")
+    assert refuse(path).startswith(f"{path}: row {number}: field text is not text; name")
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl.xz"])

@@ -1,7 +1,5 @@
 """Distillation objectives, by their names in configs."""
 
-from __future__ import annotations
-
 from . import papers
 from .objective import Needs, Objective, Outputs, Shape
 

@@ -242,10 +242,6 @@ def map_layers(student: int, teacher: int, layers: Sequence[int] | None = None) 
 
 
 def check_layers(name: str, layers: Sequence[int], teacher: int) -> None:
-    """Check the layers of a setting; raise BiomedError if the teacher does not have one of them."""
-    for layer in layers:
-        if not 1 <= layer <= teacher:
-            raise BiomedError(
-                f"{name} = {list(layers)}: the teacher has no layer {layer}; its layers are 1 to "
-                f"{teacher}"
-            )
+    """Raise BiomedError if the teacher does not have one of the layers of a setting."""
+    if not all(1 <= layer <= teacher for layer in layers):
+        raise BiomedError(f"{name} = {list(layers)}: the layers of the teacher are 1 to {teacher}")

@@ -1,7 +1,5 @@
 """The objectives of the papers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated

@@ -11,8 +11,6 @@ Logits are (positions, vocabulary), hidden states (batch, length, width), and at
 (batch, heads, length, length). `attended`, (batch, length), is false for padding.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

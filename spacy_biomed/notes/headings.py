@@ -66,17 +66,11 @@ def find_headings(text: str, table: Mapping[str, str]) -> Iterator[Heading]:
     """Find the headings of a text.
 
     A heading is at the start of a line or of a sentence, perhaps after a number or a bullet. Its
-    name is in the table, and a colon, a dash or the end of the line follows. Before a colon, and
-    in a line of capitals, more words may follow the name ("Labs on admission"). Three more forms
-    end the section before them, whatever their name: a line in capitals, a line that ends with a
-    colon, and a name with a colon after an empty line. A section that begins within a line ends
-    with its paragraph, and what follows is "other".
-
-    Args:
-        table: the sections by normalised name (`normalize_heading`).
-
-    Yields:
-        the headings in order, those of unknown name with the section "other".
+    name is in the `table` of sections by normalised name (`key_of`), and a colon, a dash or the end
+    of the line follows. Before a colon, and in a line of capitals, more words may follow the name
+    ("Labs on admission"). Three more forms begin a section "other", whatever their name: a line in
+    capitals, a line that ends with a colon, and a name with a colon after an empty line. A section
+    that begins within a line ends with its paragraph, and what follows is "other".
     """
     last = ""
     within_line: int | None = None  # the end of a heading whose paragraph has not ended

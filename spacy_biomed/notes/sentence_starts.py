@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..normalization import find_continued, is_drug_list
 from .term_files import read_groups
 
-# Before a capital or a digit, only in a paragraph of this width, with so many full lines.
+# Lines go on because they are full only in a paragraph of this width, with so many full lines.
 _NARROWEST, _WIDEST = 45, 160
 _LEAST_FULL_LINES = 2
 
@@ -39,16 +39,11 @@ def find_sentence_starts(text: str, language: str) -> list[int]:
     does not end after an abbreviation, an initial or the number of a list item, in a parenthesis,
     or before a small letter after a short word.
 
-    A line continues in the next one, and does not end a sentence, if it is plainly wrapped prose:
-
-    - Its last word is a preposition, an article, or an abbreviation that needs a next word.
-    - Or the next line begins with a small letter that tells it (`find_continued`).
-    - Or the next word would have made it wider than any line of its paragraph. The paragraph must
-      be 45 to 160 characters wide, and this must hold for two thirds of its lines, at least two.
-
-    The sentence still ends if the line ends with a full stop or a colon, or if one of the two lines
-    is in capitals or the row of a table. A list item, a field ("Name: value") and an item of a list
-    of drugs also end it.
+    A line continues in the next one, and does not end a sentence, if its last word is a preposition
+    or an article, or the next line begins with a small letter that tells it (`find_continued`), or
+    the next word would have made it wider than any line of its paragraph, as in two thirds of the
+    lines. It still ends before a list item, a field ("Name: value") or an item of a list of drugs,
+    and next to lines in capitals and rows of tables.
 
     Args:
         language: one of `NOTE_LANGUAGES`, for its abbreviations.
@@ -69,8 +64,7 @@ def find_sentence_starts(text: str, language: str) -> list[int]:
 
 
 class _Abbreviations(NamedTuple):
-    """Words, without their points, after which no sentence ends: never, before a small letter, or
-    at the end of a line."""
+    """Words after which no sentence ends: always, before a small letter, at the end of a line."""
 
     always: frozenset[str]
     small: frozenset[str]

@@ -66,8 +66,7 @@ class BiomedConsistency(Described, Pipe):
       enough, and if enough of the places were found.
 
     A place inside a longer mention stays as it is. Changed and added mentions have the probability
-    of the mention that they follow. Sentences profit little; abstracts and notes do
-    (docs/tasks/entities.md).
+    of the mention that they follow.
 
     Attributes:
         spans_key: span group of the entities; None for `doc.ents`.

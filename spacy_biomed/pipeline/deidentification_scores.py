@@ -25,8 +25,7 @@ class DeidentificationScores:
     def add(self, text: str, gold: Iterable[Gold], replacements: Sequence[Replacement]) -> None:
         """Count a document, by its original text and the mentions that identify somebody.
 
-        A comma that is left tells nothing, so only letters and digits count. What was replaced by
-        itself, as an age below the limit, was found.
+        Only letters and digits count. What was replaced by itself, as a low age, was found.
         """
         gold = set(gold)
         counts = np.fromiter(map(str.isalnum, text), dtype=bool, count=len(text))
@@ -70,10 +69,8 @@ def score_deidentification(
     """Score de-identified documents against the gold mentions of the source.
 
     A gold mention is found if all of its letters and digits are in replacements, whatever their
-    labels. This includes gold mentions that do not fit token boundaries. Documents whose mentions
-    are not annotated, or that were not de-identified, are not scored.
-
-    Mentions of labels that are not `is_identifying` are ignored.
+    labels. Documents whose mentions are not annotated, or that were not de-identified, are not
+    scored. Mentions of labels that are not `is_identifying` are ignored.
 
     Returns:
         the scores by name:

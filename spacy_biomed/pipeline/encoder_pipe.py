@@ -248,8 +248,7 @@ class SharedEncoder(EncoderPipe):
     ) -> None:
         """Encode a batch and pass it to the listeners, which send back their gradients.
 
-        The last listener's gradient starts the backward pass. So each listener must send a gradient
-        for each batch; None stands for zeros if there is nothing to learn.
+        The last one's gradient starts the backward pass, so each must send one; None is zeros.
         """
         self._finish_pending()
         set_dropout_rate(self.model, drop)
@@ -304,8 +303,7 @@ class OnnxEncoder(EncoderPipe):
     """Encode each document once with ONNX Runtime or OpenVINO, for all heads after it that listen.
 
     It replaces `biomed_transformer` in a finished pipeline (`spacy biomed compress`) and does not
-    need torch, transformers or spacy-transformers. The encoder itself cannot be trained, but heads
-    can still be trained on it.
+    need PyTorch. The encoder itself cannot be trained, but heads can be trained on it.
 
     Its model is `spacy_biomed.OnnxTransformerModel.v1`. `EncoderPipe` describes the settings.
     """

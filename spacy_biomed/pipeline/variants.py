@@ -67,8 +67,7 @@ _FORMS = (
 _VARIANT = re.compile(
     rf"(?<![\w.])(?<!\d,)(?:(?<![-+/\u2013\u2212])|(?=[A-Za-z\u0394]))(?:{'|'.join(_FORMS)})(?!\w)"
 )
-# The residues of a person or an allele, without a place: Gln/Arg, ArgArg, the Gln allele. BioRED
-# annotates few of them.
+# The residues of a person or an allele, without a place: Gln/Arg, ArgArg, the Gln allele.
 _GENOTYPE = re.compile(rf"{_CODE}(?:\s?/?\s?{_CODE})?")
 _LEAST_CONFIDENCE = 0.75
 
@@ -78,9 +77,8 @@ class BiomedVariants(Described, Pipe):
 
     The forms are those of dbSNP and HGVS (den Dunnen et al. 2016), and the common older ones. What
     has such a form becomes a mention, in place of mentions within it and of variants that reach
-    beyond it ("c.1052delA deletion"). Where a mention of another label reaches beyond it, that one
-    stays. Short forms such as V600E are not searched for, since cell lines (T47D) and devices have
-    them too: that is for a trained component. Genotypes without a place (Gln/Arg) stay only if a
+    beyond it ("c.1052delA deletion"). Short forms such as V600E are not searched for, since cell
+    lines (T47D) and devices have them too. Genotypes without a place (Gln/Arg) stay only if a
     component is sure of them.
 
     If the components before it find entities, and none of them has the label, it does nothing.

@@ -39,6 +39,7 @@ _LINKED = "linked"
 _INDEXES = "terminologies"
 # Between several identifiers of one mention.
 _BETWEEN = re.compile(r"[|,;+]")
+_UNTRAINED = (KnownNames({}, {}), DEFAULT_RANKER)
 
 
 class BiomedLinker(Described, Pipe):
@@ -113,11 +114,7 @@ class BiomedLinker(Described, Pipe):
         self._finders.pop(name, None)
 
     def open(self) -> None:
-        """Open the terminologies, which otherwise the first entity does.
-
-        Raises:
-            BiomedError: if one cannot be opened.
-        """
+        """Open the terminologies before the first entity does; BiomedError if one cannot be."""
         for name in self._paths:
             self._get_finder(name)
 
@@ -149,7 +146,7 @@ class BiomedLinker(Described, Pipe):
     def _link(self, name: str, spans: Sequence[Span], document: str) -> None:
         """Set the codes of entities of one terminology, in text order."""
         finder = self._get_finder(name)
-        _, ranker = self._trained.get(name, (None, DEFAULT_RANKER))
+        _, ranker = self._trained.get(name, _UNTRAINED)
         found = finder.find([span.text for span in sorted(spans)], document)
         ranked = ranker.rank(list(found.values()))
         values = [self._describe(finder, ranker, one) for one in ranked]
@@ -192,7 +189,7 @@ class BiomedLinker(Described, Pipe):
 
     def _get_finder(self, name: str) -> CandidateFinder:
         if name not in self._finders:
-            known, _ = self._trained.get(name, (KnownNames({}, {}), None))
+            known, _ = self._trained.get(name, _UNTRAINED)
             try:
                 terminology = Terminology(self._paths[name])
             except BiomedError as error:
@@ -309,12 +306,9 @@ def score_links(
     read_ids: Callable[[Span], frozenset[str] | None] = read_ids,
     **_: object,
 ) -> dict[str, float]:
-    """Score the codes of entities at exactly the gold offsets.
+    """Score the codes of entities at exactly the gold offsets: `links_p`, `links_r`, `links_f`.
 
     Gold mentions for which `read_ids` gives None, and what is predicted there, do not count.
-
-    Returns:
-        `links_p`, `links_r` and `links_f`, from 0 to 1.
     """
     scores = PRFScore()
     for example in examples:

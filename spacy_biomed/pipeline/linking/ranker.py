@@ -24,7 +24,6 @@ _HIDDEN, _PENALTY, _STEPS = 12, 6.0, 300
 # A kind of candidates has a weight of its own if so many are of it.
 _LEAST_OF_KIND = 20
 
-
 # The id and the probability of each candidate of a mention, the most probable first; what is
 # missing to 1 is the probability of none.
 Ranked = list[tuple[str, float]]
@@ -122,8 +121,7 @@ def train_linking(
 ) -> tuple[KnownNames, LinkRanker]:
     """Learn names, and fit a ranker and its calibration.
 
-    The mentions of a fifth of the documents are described with the names of the others, so that
-    names that were not seen have their weight.
+    The mentions of each fifth of the documents are described with the names of the others.
     """
     folds: list[list[Known]] = [[] for _ in range(FOLDS)]
     for fold, own in enumerate(folds):
@@ -148,8 +146,7 @@ def _fit(known: Sequence[Known]) -> LinkRanker:
     """Fit a ranker.
 
     The loss is the negative logarithm of the probability of all right candidates, or of none if no
-    candidate is right (McFadden 1974, "Conditional Logit Analysis of Qualitative Choice Behavior",
-    for one right candidate).
+    candidate is right (McFadden 1974, "Conditional Logit Analysis of Qualitative Choice Behavior").
     """
     found = [candidates for candidates, _ in known]
     counts = Counter(one.kind for own in found for one in own.values())

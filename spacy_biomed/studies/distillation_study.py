@@ -1,16 +1,15 @@
 """Train the same student with every objective, and without a teacher, for comparison."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import torch
 from rich.console import Console
 
+from ..encoders.loading import save_encoder
 from ..errors import BiomedError, list_choices
 from ..files.outputs import record_file, remove_directory, replace_text, replacing_directory
 from ..language_models.distillation import distill, logits_setting, prepare_student
@@ -27,9 +26,6 @@ from ..language_models.recipe import (
 )
 from .runs import create_digest, read_result
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
 NO_DISTILLATION = "no_distillation"
 
 START, STUDENTS, RUN = "start", "students", "study.json"
@@ -37,12 +33,7 @@ START, STUDENTS, RUN = "start", "students", "study.json"
 
 @dataclass(frozen=True, slots=True)
 class Student:
-    """A student of a study.
-
-    Attributes:
-        name: the name of its objective, or `NO_DISTILLATION`.
-        digest: a hash of everything that determines its weights.
-    """
+    """A student of a study, which has the name of its objective, or `NO_DISTILLATION`."""
 
     name: str
     recipe: DistillationRecipe | PretrainingRecipe
@@ -82,8 +73,8 @@ def make_students(
     whose recipe, teacher or text has changed is trained again.
 
     Args:
-        recipe: the student, text, packing, masking and training of all students. Its objective
-            keeps its settings; others have those of their papers.
+        recipe: what all students have in common. Its objective keeps its settings; others have
+            those of their papers.
         output: folder for the students' encoder directories.
         progress: called with the name of each student before its training.
 
@@ -107,9 +98,7 @@ def plan_students(
 ) -> list[Student]:
     """Create the recipe of each student, and write the initial encoder of all students.
 
-    All have the same text, masks, batches, steps and learning rate. The recipe's objective keeps
-    its settings; others have those of their papers. If the teacher has no language-model head,
-    terms with its distributions are left out.
+    If the teacher has no language-model head, terms with its distributions are left out.
     """
     for name in objectives:
         if name not in OBJECTIVES:
@@ -123,8 +112,6 @@ def plan_students(
     # Named by its weights: a run to resume is identified by the name of its encoder.
     begin = output / START / f"student_{weights[:16]}"
     if not begin.is_dir():
-        from ..encoders.loading import save_encoder
-
         with replacing_directory(begin, recipe.made_by) as partial:
             save_encoder(partial, tokenizer, start)
 
@@ -164,7 +151,7 @@ def _digest(recipe: DistillationRecipe | PretrainingRecipe, text: str, weights: 
     return create_digest(json.dumps(identity, sort_keys=True), text, weights)
 
 
-def _hash_weights(model: PreTrainedModel) -> bytes:
+def _hash_weights(model: torch.nn.Module) -> bytes:
     digest = hashlib.sha256()
     for name, weight in model.state_dict().items():
         digest.update(name.encode())

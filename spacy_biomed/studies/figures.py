@@ -1,20 +1,17 @@
-"""The diagrams of the studies, as reproducible SVG with text as text.
-
-matplotlib is imported only in the functions that draw, so that commands start without it.
-"""
-
-from __future__ import annotations
+"""The diagrams of the studies, as reproducible SVG with text as text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from itertools import cycle
 from math import cos, pi, sin
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+import matplotlib
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
+from matplotlib.text import Text
 
 # Colours of dots by index, which colour-blind people can distinguish (Okabe and Ito 2008, "Color
 # Universal Design").
@@ -51,8 +48,6 @@ def draw_scatter(title: str, vertical: str, panels: Sequence[tuple[str, Sequence
         panels: title of the horizontal axis, which starts at 0, and the dots. Dots with the same
             name have the same colour in all panels.
     """
-    from matplotlib.figure import Figure
-
     colours = _give_colours(dot.name for _, dots in panels for dot in dots)
     numbers = {name: number for number, name in enumerate(colours)}
     figure = Figure(figsize=(5 * len(panels) + 2, 4.5), layout="constrained")
@@ -73,8 +68,6 @@ def draw_scatter(title: str, vertical: str, panels: Sequence[tuple[str, Sequence
 
 def draw_curves(horizontal: str, panels: Mapping[str, Mapping[str, Sequence[Point]]]) -> str:
     """Draw panels of curves, by their titles, one below the other, as an SVG document."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(8, 3 * len(panels)), layout="constrained")
     several = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (title, curves) in zip(several, panels.items(), strict=True):
@@ -108,8 +101,6 @@ def draw_scores(title: str, groups: Mapping[str, Sequence[ScoredRow]]) -> str:
     Args:
         groups: rows by the name of the group. Rows with the same name have the same colour.
     """
-    from matplotlib.figure import Figure
-
     colours = _give_colours(row.name for rows in groups.values() for row in rows)
     height = sum(len(rows) + 1 for rows in groups.values())
     figure = Figure(figsize=(9, 1.8 + 0.22 * height), layout="constrained")
@@ -148,8 +139,6 @@ def draw_effects(tasks: list[str], changes: dict[tuple[str, str], float], margin
         changes: by task and companion, the change of the task's score in points.
         margin: smallest change, in points, that counts as an effect.
     """
-    from matplotlib.figure import Figure
-
     side = 5 + 0.5 * len(tasks)
     figure = Figure(figsize=(side, side), layout="constrained")
     axes = figure.subplots()
@@ -186,8 +175,6 @@ def _place(number: int, count: int) -> Point:
 
 def _draw_arrow(axes: Axes, start: Point, end: Point, change: float, kind: str, name: str) -> None:
     """Draw an arrow that curves to the left, with the change near its head; `name` is its id."""
-    from matplotlib.patches import FancyArrowPatch
-
     colour, style, _ = EFFECTS[kind]
     bent = {"connectionstyle": f"arc3,rad={-BEND}", "shrinkA": 18, "shrinkB": 22}
     head = {"arrowstyle": "-|>", "mutation_scale": 12}
@@ -207,9 +194,6 @@ def _add_legend(figure: Figure, handles: Sequence[Artist], names: list[str]) -> 
 
 
 def _to_svg(figure: Figure) -> str:
-    import matplotlib
-    from matplotlib.text import Text
-
     for text in figure.findobj(Text):
         text.set_parse_math(False)
     file = StringIO()

@@ -45,18 +45,15 @@ def compare_tallies(
     *,
     resamples: int = 2000,
     level: float = 0.95,
-    seed: int = 0,
 ) -> PairedTest | None:
     """Compare two systems on the same documents.
 
     Args:
-        first, second: the documents' contributions with each seed, in the same order of documents.
-            The numbers of seeds may differ.
+        first, second: the contributions of the same documents with each seed.
         metric: ending of the score's name, such as "f".
 
     Returns:
-        None if the score is not made of documents' contributions, or there are fewer than two
-        documents.
+        None if the score is not made of contributions, or there are fewer than two documents.
     """
     from scipy.stats import bootstrap, permutation_test
 
@@ -75,30 +72,15 @@ def compare_tallies(
     # Documents by number: the first system's, and those of the second after them.
     documents = np.arange(count), np.arange(count, 2 * count)
     options: dict[str, object] = {"vectorized": False, "n_resamples": resamples}
+    rng = np.random.default_rng(0)
     permuted = permutation_test(
-        documents,
-        difference,
-        permutation_type="samples",
-        rng=np.random.default_rng(seed),
-        **options,
+        documents, difference, permutation_type="samples", rng=rng, **options
     )
-    drawn = bootstrap(
-        documents,
-        difference,
-        paired=True,
-        confidence_level=level,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-        **options,
-    )
-    interval = drawn.confidence_interval
-    return PairedTest(
-        float(permuted.statistic),
-        float(interval.low),
-        float(interval.high),
-        float(permuted.pvalue),
-        count,
-    )
+    rng = np.random.default_rng(0)
+    options |= {"paired": True, "confidence_level": level, "method": "percentile"}
+    interval = bootstrap(documents, difference, rng=rng, **options).confidence_interval
+    low, high = float(interval.low), float(interval.high)
+    return PairedTest(float(permuted.statistic), low, high, float(permuted.pvalue), count)
 
 
 def score_tallies(tallies: Tallies, metric: str) -> float | None:

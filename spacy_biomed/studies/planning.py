@@ -1,6 +1,6 @@
 """The corpora and the runs that a study needs, checked before the first run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -41,8 +41,8 @@ class Trial:
     """A run as a cell of the table counts it.
 
     Attributes:
-        learn_rate, batch_size: the setting; None for the template's.
-        seed, fold: the repetition; fold is from 0, and None without folds.
+        learn_rate, batch_size: None for the template's.
+        fold: from 0; None without folds.
         run: the run's digest.
     """
 
@@ -83,7 +83,7 @@ def find_folder(study: Study, name: str, corpora_dir: Path) -> Path:
 
 
 def find_missing_corpora(study: Study, corpora_dir: Path) -> dict[str, str]:
-    """The corpora that are not there and how to get them, by the settings that name them."""
+    """How to get the corpora that are not there, by the settings that name them."""
     missing = {}
     for name, corpus in study.corpora.items():
         folder = find_folder(study, name, corpora_dir)
@@ -108,11 +108,9 @@ def _how_to_get(name: str, corpus: CorpusSection) -> str:
     source = corpus.source or name
     with suppress(BiomedError):
         entry = find_corpus(source)
-        if entry.access == "data use agreement":
-            return f"its owners give it under a {entry.access}: `spacy biomed corpora {source}`"
-        if entry.access == "by hand":
-            return f"put its files in assets/{entry.folder}: `spacy biomed corpora {source}`"
-        return "--prepare makes it"
+        if entry.access == "download":
+            return "--prepare makes it"
+        return f"`spacy biomed corpora {source}` says how to get it ({entry.access})"
     return f"`spacy biomed convert {source}` makes it"
 
 
@@ -143,9 +141,8 @@ def prepare_corpora(
 ) -> None:
     """Convert the catalogue's corpora of a study that are not converted yet.
 
-    Corpora whose files no command downloads, and which are not here, are passed over: `plan_study`
-    names them. A corpus that fails does not keep the others from being converted; its error is
-    raised after the last corpus.
+    Corpora whose files are not here, and which no command downloads, are passed over: `plan_study`
+    names them. The error of a corpus that fails is raised after the last corpus.
     """
     failures: dict[str, BiomedError] = {}
     for name, section in study.corpora.items():
@@ -194,11 +191,13 @@ def plan_study(study: Study, corpora_dir: Path, *, allow_missing: bool = False) 
         except BiomedError as error:
             raise study.error("study.paper", str(error)) from error
     missing = find_missing_corpora(study, corpora_dir)
-    if missing and not allow_missing:  # before encoders are looked for on the hub
-        raise _explain_missing(study, missing)
-    missing |= find_missing_encoders(study)
+    if allow_missing or not missing:  # else encoders need not be looked for on the hub
+        missing |= find_missing_encoders(study)
     if missing and not allow_missing:
-        raise _explain_missing(study, missing)
+        (setting, problem), *others = missing.items()
+        more = f" Also missing: {', '.join(name for name, _ in others)}." if others else ""
+        advice = "With --allow-missing their cells of the table stay empty"
+        raise study.error(setting, f"{problem}.{more} {advice}")
     rows = [name for name in study.rows if f"rows.{name}" not in missing]
     corpora = [name for name in study.corpora if f"corpora.{name}" not in missing]
     if not (rows and corpora):
@@ -220,18 +219,9 @@ def plan_study(study: Study, corpora_dir: Path, *, allow_missing: bool = False) 
     return Plan(cells, planner.runs, missing)
 
 
-def _explain_missing(study: Study, missing: Mapping[str, str]) -> BiomedError:
-    setting, problem = next(iter(missing.items()))
-    others = [name for name in missing if name != setting]
-    more = f" Also missing: {', '.join(others)}." if others else ""
-    return study.error(
-        setting, f"{problem}.{more} With --allow-missing their cells of the table stay empty"
-    )
-
-
 @dataclass
 class _Planner:
-    """Makes the runs of a study's cells, each once: `runs`, by their digests."""
+    """Makes the runs of a study's cells, each once, by their digests."""
 
     study: Study
     corpora_dir: Path
@@ -380,14 +370,13 @@ class _Planner:
 
 
 def _find_epochs(row: Row, corpus: str) -> int | None:
-    """The epochs of a corpus alone that a row has of its own."""
+    """The epochs of a row for a corpus alone."""
     if row.training != "alone" or row.epochs is None:
         return None
     return row.epochs.get(corpus) if isinstance(row.epochs, dict) else row.epochs
 
 
 def _read_template(template: str | None) -> str:
-    """The text of a template; those that ship count by the version of the package too."""
     return "" if template is None else read_template(template).to_str(interpolate=False)
 
 

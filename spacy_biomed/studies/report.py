@@ -48,14 +48,13 @@ def write_report(results: Results, output: Path, speeds: dict[str, Any] | None =
     about = results.study.study
     published = find_table(about.paper, about.table or "") if about.paper else None
     tables = list(create_tables(results, published, speeds))
+    figures = draw_figures(results, published, speeds)
     markdown = to_markdown(about.title, about.note, tables)
     contents = {
         CSV: write_csv(results),
         MARKDOWN: markdown,
         LATEX: "\n".join(map(to_latex, tables)),
-        PAGE: render_page(
-            about.title, about.note, tables, draw_figures(results, published, speeds)
-        ),
+        PAGE: render_page(about.title, about.note, tables, figures),
         RESULTS: json.dumps(describe_results(results, speeds), ensure_ascii=False, indent=2) + "\n",
     }
     for name, content in contents.items():
@@ -86,13 +85,16 @@ def create_tables(
     if published:
         printed = [line[:3] for line in details.rows] + [[*line[:2], MEAN] for line in means.rows]
         others = {key: one for key, one in published.values.items() if [*key] not in printed}
-        metrics = list(dict.fromkeys(metric for _, _, metric in others))
-        rows = dict.fromkeys((row, corpus) for row, corpus, _ in others)
-        lines = [
-            [*row, *(_number(others.get((*row, one)), "g") for one in metrics)] for row in rows
-        ]
-        if lines:
-            yield Table(OTHERS, ["row", "corpus", *metrics], lines, texts=2, note="As printed.")
+        if others:
+            yield create_others(others)
+
+
+def create_others(figures: dict[tuple[str, str, str], float]) -> Table:
+    """Published figures without one of ours beside them, by row, corpus and metric."""
+    metrics = list(dict.fromkeys(metric for _, _, metric in figures))
+    rows = dict.fromkeys((row, corpus) for row, corpus, _ in figures)
+    lines = [[*row, *(_number(figures.get((*row, one)), "g") for one in metrics)] for row in rows]
+    return Table(OTHERS, ["row", "corpus", *metrics], lines, texts=2, note="As printed.")
 
 
 def create_main_table(results: Results) -> Table:
@@ -147,26 +149,31 @@ def create_details(results: Results, published: PublishedTable | None) -> Table:
     """All statistics of each cell, and of the scores that papers print with the main one."""
     header = ["row", "corpus", "metric", "setting", "runs", *get_args(Statistic), "± sd"]
     lines = []
-    for cell in results.cells.values():
+    for title, cell in _titled(results):
         setting, runs = describe_settings(*cell.chosen[0].setting), str(len(cell.chosen))
         for metric in related_metrics(cell.metric):
             if not cell.scores(metric):
                 continue
-            key = results.study.title(cell.row), cell.corpus, name_metric(metric)
+            key = title, cell.corpus, name_metric(metric)
             values = [cell.value(metric, kind) for kind in get_args(Statistic)]
             numbers = map(_number, [*values, cell.spread(metric)])
             shown = cell.value(metric, results.statistic)
             lines.append([*key, setting, runs, *numbers, *_beside(shown, published, *key)])
-    for cell in results.cells.values():
+    for title, cell in _titled(results):
         if len(cell.settings) > 1:
-            metric = f"{name_metric(cell.metric)} of all settings"
-            key = results.study.title(cell.row), cell.corpus, metric
+            key = title, cell.corpus, f"{name_metric(cell.metric)} of all settings"
             runs = str(len(cell.scores(cell.metric, trials=cell.trials)))
             mean = cell.mean("test", cell.trials)
             numbers = map(_number, [None, None, mean, cell.spread(cell.metric, cell.trials)])
             lines.append([*key, "all", runs, *numbers, *_beside(mean, published, *key)])
     note = f"Published: {published.source}." if published else ""
     return Table("All statistics", [*header, *_header(published)], lines, texts=4, note=note)
+
+
+def _titled(results: Results) -> Iterator[tuple[str, Cell]]:
+    """The cells, each with the title of its row."""
+    for cell in results.cells.values():
+        yield results.study.title(cell.row), cell
 
 
 def _header(published: PublishedTable | None) -> list[str]:
@@ -203,13 +210,12 @@ def create_means(results: Results, published: PublishedTable | None) -> Table:
 def create_settings_table(results: Results) -> Table:
     """The mean scores of each setting of the grid, on the development and the test part."""
     lines = []
-    for cell in results.cells.values():
+    for title, cell in _titled(results):
         for trials in cell.settings.values():
             mark = "chosen" if trials == cell.chosen else ""
             setting = describe_settings(*trials[0].setting)
             means = cell.mean("dev", trials), cell.mean("test", trials)
             numbers = map(_number, [*means, cell.spread(cell.metric, trials)])
-            title = results.study.title(cell.row)
             lines.append([title, cell.corpus, setting, mark, str(len(trials)), *numbers])
     header = ["row", "corpus", "setting", "", "runs", "dev", "test", "± sd"]
     return Table("By setting", header, lines, texts=4)
@@ -218,10 +224,9 @@ def create_settings_table(results: Results) -> Table:
 def create_folds_table(results: Results) -> Table:
     """The mean test score of each fold with the chosen setting."""
     lines = []
-    for cell in results.cells.values():
+    for title, cell in _titled(results):
         for fold in sorted({trial.fold for trial in cell.chosen if trial.fold is not None}):
             mean = cell.mean("test", [trial for trial in cell.chosen if trial.fold == fold])
-            title = results.study.title(cell.row)
             lines.append([title, cell.corpus, str(fold + 1), _number(mean)])
     return Table("By fold", ["row", "corpus", "fold", "test"], lines, texts=2)
 
@@ -235,10 +240,11 @@ def create_majorities(results: Results) -> Table:
         if run is None or cells[0].metric != "acc" or run.corpora[corpus].is_cut:
             continue
         parts = read_description(run.corpora[corpus].folder)["parts"]
-        counts, test = parts["train"]["classes"], parts["test"]
-        majority = max(counts, key=counts.get)
-        share = test["classes"].get(majority, 0) / test["documents"]
-        lines.append([corpus, majority, _number(100 * share)])
+        train, test = (parts.get(part, {}) for part in ("train", "test"))
+        if train.get("classes") and test.get("documents"):  # else of the user's own making
+            majority = max(train["classes"], key=train["classes"].get)
+            share = test.get("classes", {}).get(majority, 0) / test["documents"]
+            lines.append([corpus, majority, _number(100 * share)])
     note = "The accuracy of giving each text the most frequent class of the training part."
     return Table("Majority class", ["corpus", "class", "accuracy"], lines, texts=2, note=note)
 
@@ -272,12 +278,9 @@ def create_speeds(results: Results, speeds: dict[str, Any]) -> Table:
         cells = _cells_of(results, row)
         run = results.runs[cells[0].chosen[0].run]
         values = {name: figure["value"] for name, figure in figures["figures"].items()}
-        peak = values["peak_bytes"]
+        speed, peak = values["words_per_second"], values["peak_bytes"]
         line = [results.study.title(row), f"{run['parameters'] / 1e6:.2f} M"]
-        line += [
-            f"{run['encoder_bytes'] / 1e6:.1f} MB",
-            _number(values["words_per_second"], ",.0f"),
-        ]
+        line += [f"{run['encoder_bytes'] / 1e6:.1f} MB", _number(speed, ",.0f")]
         line += [f"{peak / 1e6:,.0f} MB" if peak else ""]
         lines.append(line + [_number(_mean_of(cells, part)) for part in ("test", "exported")])
     header = ["row", "parameters", "encoder", "words/s", "peak memory", "mean", "exported: mean"]
@@ -320,31 +323,16 @@ def to_latex(table: Table) -> str:
     columns = "l" * table.texts + "r" * (len(table.header) - table.texts)
     lines = [" & ".join(map(escape_latex, line)) + r" \\" for line in (table.header, *table.rows)]
     caption = escape_latex(f"{table.title}. {table.note}".rstrip(". ") + ".")
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"\centering",
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            lines[0],
-            r"\midrule",
-            *lines[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-            rf"\caption{{{caption}}}",
-            r"\end{table}",
-            "",
-        ]
-    )
-
-
-_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-_LATEX["±"] = r"$\pm$"
+    begin = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+    end = [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}", ""]
+    return "\n".join([*begin, lines[0], r"\midrule", *lines[1:], *end])
 
 
 def escape_latex(text: str) -> str:
     """A text in which LaTeX sees no commands."""
-    return re.sub(r"[\\~^±&%$#_{}]", lambda m: _LATEX.get(m[0], "\\" + m[0]), text)
+    named = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    named["±"] = r"$\pm$"
+    return re.sub(r"[\\~^±&%$#_{}]", lambda m: named.get(m[0], "\\" + m[0]), text)
 
 
 def write_csv(results: Results) -> str:

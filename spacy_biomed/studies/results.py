@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from math import inf
 from pathlib import Path
 from statistics import fmean, median, stdev
@@ -13,6 +14,9 @@ from .paired_tests import PairedTest, Tallies, compare_tallies, score_tallies
 from .planning import Plan, Trial
 from .runs import find_result
 from .study_config import MEAN, MEAN_OF, Statistic, Study
+
+# Two rows, a corpus, and the test of them, if the scores are made of documents' contributions.
+Comparison = tuple[tuple[str, str], str, PairedTest | None]
 
 # What the endings of scores are called in the papers' tables.
 METRICS = {
@@ -30,12 +34,12 @@ METRICS = {
     "f": "F1",
 }
 _OF_BIOASQ = ("strict", "lenient", "mrr")
-# How far a score that is computed of the documents' contributions may be from the scorer's.
+# How far a score of the documents' contributions may be from the scorer's.
 _SAME = 1e-6
 
 
 def name_metric(ending: str) -> str:
-    """What a score is called in the papers' tables, by the ending of its name."""
+    """A score's name in the papers' tables, by the ending of its name here."""
     return METRICS.get(ending) or METRICS.get(ending.rpartition("_")[2], ending)
 
 
@@ -132,12 +136,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Results:
-    """The results of a study.
-
-    Attributes:
-        cells: by row and corpus.
-        runs: what each run left, by its digest.
-    """
+    """The results of a study: its cells by row and corpus, and by its digest what each run left."""
 
     study: Study
     plan: Plan
@@ -166,33 +165,24 @@ class Results:
         return (fmean(found), len(found)) if found else None
 
     @cached_property
-    def comparisons(self) -> list[tuple[tuple[str, str], str, PairedTest | None]]:
+    def comparisons(self) -> list[Comparison]:
         """The paired tests of the study's pairs of rows, on each corpus that both have."""
         settings = self.study.comparisons
-        compared: list[tuple[tuple[str, str], str, PairedTest | None]] = []
-        for first, second in settings.pairs:
-            for corpus in self.study.corpora:
-                own, other = (self.cells.get((row, corpus)) for row in (first, second))
-                if own is None or other is None:
-                    continue
-                test = None
-                if own.is_made_of_documents() and other.is_made_of_documents():
-                    test = compare_tallies(
-                        own.tallies(),
-                        other.tallies(),
-                        own.metric,
-                        resamples=settings.resamples,
-                        level=settings.level,
-                    )
-                compared.append(((first, second), corpus, test))
+        options: dict[str, Any] = settings.model_dump(include={"resamples", "level"})
+        compared: list[Comparison] = []
+        for (first, second), corpus in product(settings.pairs, self.study.corpora):
+            own, other = (self.cells.get((row, corpus)) for row in (first, second))
+            if own is None or other is None:
+                continue
+            test = None
+            if own.is_made_of_documents() and other.is_made_of_documents():
+                test = compare_tallies(own.tallies(), other.tallies(), own.metric, **options)
+            compared.append(((first, second), corpus, test))
         return compared
 
 
 def collect_results(study: Study, plan: Plan, output: Path) -> Results:
-    """Read what the runs of a study left.
-
-    Args:
-        output: folder of the study, in which all runs are finished.
+    """Read what the runs of a study left, which are all finished.
 
     Raises:
         BiomedError: if the metric of a corpus is not among its scores.

@@ -63,9 +63,9 @@ Scores = dict[str, float]
 class CorpusOfRun:
     """A converted corpus as a run reads it: whole, a fold of it, or its first `documents`.
 
-    The texts of the training part are dealt to the folds in turn; sentences of the same text go to
-    the same fold. Fold `fold`, from 0, is for testing, the next one for development, and the others
-    for training. `folds` is None for the parts as they are, `digest` is a hash of the files.
+    The texts of the training part, with all their sentences, are dealt to the folds in turn. Fold
+    `fold`, from 0, is for testing, the next one for development, and the others for training.
+    `folds` is None for the parts as they are, `digest` is a hash of the files.
     """
 
     folder: Path
@@ -107,19 +107,15 @@ def _read_docs(path: Path) -> list[Doc]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A training.
+    """A training, with settings as for `create_multitask_config`.
 
     Attributes:
-        corpora: what it learns, by name.
         is_joint: whether it has a head for each corpus, by its name.
         encoder_digest: a hash of the encoder's directory; "" of others.
-        template: as in `fill_config`, and its text.
-        schedule, epochs, learn_rate, batch_size, seed: as in `create_multitask_config`.
-        settings: further settings of the config.
         starts_from: digest of the run together whose encoder it starts from.
         export: precision of the exported pipeline that is scored too.
         keep: whether its pipeline stays, exported if it is exported.
-        tracking: settings of a tracking logger; None for none.
+        tracking: settings of a tracking logger.
     """
 
     corpora: Mapping[str, CorpusOfRun]
@@ -169,9 +165,9 @@ class Run:
 
 def describe_settings(learn_rate: float | None, batch_size: int | None) -> str:
     """A setting of the grid in words; "" if it is the template's."""
-    rate = f"rate {learn_rate:g}" if learn_rate is not None else ""
-    size = f"batches of {batch_size}" if batch_size is not None else ""
-    return ", ".join(filter(None, (rate, size)))
+    words = [] if learn_rate is None else [f"rate {learn_rate:g}"]
+    words += [] if batch_size is None else [f"batches of {batch_size}"]
+    return ", ".join(words)
 
 
 def find_result(output: Path, run: Run) -> dict[str, Any] | None:
@@ -182,7 +178,6 @@ def find_result(output: Path, run: Run) -> dict[str, Any] | None:
 
 
 def create_digest(*parts: str) -> str:
-    """A hash of everything that determines a result."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -202,7 +197,7 @@ def make_runs(
     gpus: Sequence[int] = (),
     progress: Callable[[Run], None],
 ) -> None:
-    """Make runs that are not finished; those that start from another come after it.
+    """Make runs; those that start from another come after it.
 
     Args:
         output: folder of the study, which this process has locked.
@@ -253,11 +248,7 @@ class _RunWorker:
 
 
 def make_run(run: Run, output: Path, gpu: int) -> None:
-    """Train and score, resuming where this was interrupted, and write the result.
-
-    `output` is the study's folder, which this process or its parent has locked; `gpu` is the number
-    of the current GPU, or -1.
-    """
+    """Train and score, resuming where this was interrupted, and write the result."""
     place = output / TRAININGS / run.digest
     place.mkdir(parents=True, exist_ok=True)
     folders = {name: one.place(place / "corpora" / name) for name, one in run.corpora.items()}
@@ -277,9 +268,8 @@ def make_run(run: Run, output: Path, gpu: int) -> None:
         exported = place / "exported"
         with replacing_directory(exported, MADE_BY) as partial:
             write_compressed(nlp, partial, run.export, quantize_embeddings=True)
-        result["encoder_bytes"] = sum(
-            path.stat().st_size for path in exported.glob(f"*/encoder/{MODEL}")
-        )
+        models = exported.glob(f"*/encoder/{MODEL}")
+        result["encoder_bytes"] = sum(path.stat().st_size for path in models)
         nlp = spacy.load(exported)
         for name, folder in folders.items():
             head = folder.name if run.is_joint else None
@@ -379,8 +369,7 @@ def score_part(
     """Score a head of a joint training by its name, or the only head of another, on a part.
 
     Returns:
-        the head's scores, 0 to 1, by the endings of their names, such as "f"; and what each
-        document contributes, as in `EncoderHead.tally`.
+        scores, 0 to 1, by the endings of their names, such as "f"; and `EncoderHead.tally`.
     """
     head = find_head_of(nlp, name)
     if name is not None:

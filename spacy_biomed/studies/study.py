@@ -40,10 +40,8 @@ def run_study(
     whose settings, corpus, encoder or version of the package have changed is made again.
 
     Args:
-        output: folder of the study, which this process has locked.
         corpora_dir: folder of the converted corpora.
-        jobs, gpus: as in `make_runs`.
-        progress: called with each run when it is finished.
+        output, jobs, gpus, progress: as in `make_runs`.
 
     Raises:
         BiomedError: as in `make_runs`, or if a metric is not there or a pipeline cannot be timed.
@@ -59,9 +57,8 @@ def score_tasks(nlp: Language, part: str = "test") -> dict[str, float]:
     """Score each component on the corpus it was trained on.
 
     Args:
-        nlp: a pipeline trained with `spacy_biomed.MultiTaskCorpus.v1`, whose config has the paths
-            of the development parts, or of the training parts if there were none.
-        part: "train", "dev" or "test"; read from the folder of these.
+        nlp: a pipeline trained with `spacy_biomed.MultiTaskCorpus.v1`, whose config has the paths.
+        part: "train", "dev" or "test".
 
     Returns:
         the scores with a weight in the config's score weights, 0 to 1, by name.
@@ -73,10 +70,7 @@ def score_tasks(nlp: Language, part: str = "test") -> dict[str, float]:
 
 
 def read_part(config: Config, part: str) -> MultiTaskCorpus:
-    """Create the corpora of another part from a config's development parts.
-
-    If the training had none, from its training parts.
-    """
+    """Create the corpora of another part, beside a config's development or training parts."""
     corpora = config.get("corpora", {})
     readers = [corpora.get(name, {}) for name in ("dev", "train")]
     found = [one for one in readers if one.get("@readers") == "spacy_biomed.MultiTaskCorpus.v1"]
@@ -109,7 +103,7 @@ def _read_texts(study: Study, corpora_dir: Path, plan: Plan) -> list[str]:
 
 
 def _measure(results: Results, output: Path, texts: list[str]) -> dict[str, object]:
-    """Time and memory of the kept pipeline of each row, measured again only if one has changed."""
+    """Time and memory of the kept pipeline of each row; earlier figures of the same are kept."""
     study = results.study
     assert study.speed is not None
     first = next(corpus for _, corpus in results.cells)

@@ -1,7 +1,7 @@
 """Studies as configs: what is trained on what, how it is scored, and what is printed beside it.
 
 `configs/` beside this module has the studies that ship, and `published.json` the papers' figures.
-`docs/studies/index.md` describes the sections. An error is one line with the number of the line.
+`docs/studies/index.md` describes the sections.
 """
 
 import json
@@ -178,16 +178,11 @@ class Study(ConfigFile):
 
 def find_study(study: Path | str) -> Path:
     """The file of a study: `study` itself, or of the name of one that ships."""
-    shipped = list_studies()
-    path = shipped.get(str(study), Path(study))
+    name, shipped = str(study), list_studies()
+    path = shipped.get(name, Path(name))
     if not os.path.isfile(path):
-        raise BiomedError(
-            add_hint(
-                f"{quote(str(study))}: no such study; `python -m spacy biomed study list` shows "
-                "those that ship",
-                suggest(str(study), shipped, 2),
-            )
-        )
+        problem = f"{quote(name)}: no such study; `python -m spacy biomed study list` shows some"
+        raise BiomedError(add_hint(problem, suggest(name, shipped, 2)))
     return path
 
 
@@ -239,12 +234,11 @@ def _expand_rows(rows: Mapping[str, object], corpora: list[str]) -> dict[str, ob
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """The figures of a table.
+    """The figures of a table, as printed, by row, corpus and metric.
 
     Attributes:
         source: the paper and the number of the table, in words.
         unit: what a perfect score is in it, 1 or 100.
-        values: by row, corpus and metric, as printed.
     """
 
     source: str
@@ -259,7 +253,6 @@ class PublishedTable:
 
 @cache
 def read_published() -> dict[str, Any]:
-    """All facts, and the papers that they are from."""
     return json.loads(files(__package__).joinpath("published.json").read_text(encoding="utf8"))
 
 

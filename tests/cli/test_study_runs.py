@@ -65,7 +65,7 @@ def test_what_cannot_be_prepared_is_named(tmp_path):
     options = ["--corpora-dir", str(tmp_path / "corpus"), "--assets-dir", str(tmp_path / "assets")]
     command = ["study", "run", "carrino_table_2", "--prepare", *options]
     printed = call(*command).stdout
-    assert "corpora.ictusnet: " in printed and "under a data use agreement" in printed
+    assert "corpora.ictusnet: " in printed and "data use agreement" in printed
     assert "put its files in assets/pharmaconer" in printed
     assert "0 of 3 corpora are in" in printed
 

@@ -203,3 +203,6 @@ def test_the_most_frequent_class_is_beside_accuracies(tmp_path):
     assert create_majorities(results).rows == [["ncbi_disease", "true", "37.50"]]
     results.cells["a", "ncbi_disease"] = replace(cell, metric="f")
     assert create_majorities(results).rows == []
+    results.cells["a", "ncbi_disease"] = cell
+    (tmp_path / "corpus.json").write_text(json.dumps({**content, "parts": {}}))  # of a user
+    assert create_majorities(results).rows == []

@@ -94,9 +94,14 @@ def test_an_error_is_one_line_with_the_place_in_the_file(read, tmp_path, old, ne
 
 def test_a_study_that_is_not_there_is_named_with_similar_ones():
     with pytest.raises(
-        BiomedError, match="'peng_table2': no such study; .* ship; did you mean peng_table_2"
+        BiomedError, match="'peng_table2': no such study; .* some; did you mean peng_table_2"
     ):
         find_study("peng_table2")
+
+
+def test_a_study_that_extends_a_number_is_refused(read):
+    with pytest.raises(BiomedError, match="'5': no such study"):
+        read("[study]\nextends = 5\n")
 
 
 @pytest.mark.parametrize("name", list_studies())

@@ -14,11 +14,15 @@ from ..errors import BiomedError, quote
 from ..normalization import strip_accents
 from .term_files import expand
 
-# The category of what may happen or is to be prevented; it is "hypothetical" of all but treatments.
-RISK = "risk"
-CATEGORIES = ("negated", "uncertain", "historical", "hypothetical", "family", RISK)
-# A mention has only one of these, the one with the nearest cue.
-_RIVALS = ("negated", "uncertain")
+# What may happen or is to be prevented, and the alternatives of a diagnosis: these categories mean
+# others of all mentions but treatments, which prevent ("risk") or are compared ("differential").
+OF_CONDITIONS = {"risk": "hypothetical", "differential": "uncertain"}
+# What is taken today: no treatment is historical there, if no nearer cue says so.
+CURRENT = "current"
+_ASSERTED = ("negated", "uncertain", "historical", "hypothetical", "family")
+CATEGORIES = (*_ASSERTED, CURRENT, *OF_CONDITIONS)
+# Of each pair, a mention has only the one with the nearest cue; the second, if both are as near.
+_RIVALS = (("negated", "uncertain"), ("negated", "differential"))
 
 _GROUP = re.compile(
     r"(?P<kind>none|stop|outside)?(?: ?\b(?P<category>{}))?"
@@ -234,9 +238,12 @@ def _spellings(word: str) -> set[str]:
 def _settle(distances: Mapping[str, int]) -> set[str]:
     """The categories, of rivals only the one with the nearest cue."""
     categories = set(distances)
-    if categories.issuperset(_RIVALS):
-        negated, uncertain = (distances[name] for name in _RIVALS)
-        categories.remove("uncertain" if negated < uncertain else "negated")
+    if len(categories) > 1:
+        for one, other in _RIVALS:
+            if one in distances and other in distances:
+                categories.discard(other if distances[one] < distances[other] else one)
+        if distances.get("historical", _FAR) < distances.get(CURRENT, _FAR):
+            categories.discard(CURRENT)
     return categories
 
 

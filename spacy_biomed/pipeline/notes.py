@@ -18,7 +18,7 @@ from ..annotations.sections import SECTIONS, get_section, install_section
 from ..annotations.seen_mentions import mentions_of
 from ..errors import BiomedError
 from ..normalization import get_text
-from ..notes.cues import RISK, CueMatcher, parse_group
+from ..notes.cues import CURRENT, OF_CONDITIONS, CueMatcher, parse_group
 from ..notes.headings import Heading, find_headings, key_of, read_headings
 from ..notes.sentence_starts import find_sentence_starts
 from ..notes.term_files import NOTE_LANGUAGES, read_groups
@@ -30,7 +30,7 @@ CONDITIONS = (
     *("DISEASE", "DISORDER", "DIAGNOSTICO", "MORFOLOGIA_NEOPLASIA", "CONDITION", "PROBLEM"),
     *("DISO", "ENFERMEDAD", "SINTOMA", "SYMPTOM", "SIGN", "FINDING"),
 )
-# Labels of what may prevent a condition.
+# Labels of what may prevent a condition, or is taken for it.
 TREATMENTS = frozenset(
     ("CHEMICAL", "DRUG", "FARMACO", "MEDICATION", "TREATMENT", "PROCEDURE", "PROCEDIMIENTO")
 )
@@ -266,9 +266,11 @@ class BiomedContext(Described, Pipe):
         mentions = [(places[span.start], places[span.end]) for span in spans]
         found = self._matcher.find(words[is_word].tolist(), sentences[is_word].tolist(), mentions)
         for span, categories in zip(spans, found, strict=True):
-            if RISK in categories and span.label_ not in TREATMENTS:
-                categories.add("hypothetical")
-            categories.discard(RISK)
+            if span.label_ not in TREATMENTS:
+                categories |= {OF_CONDITIONS[one] for one in categories if one in OF_CONDITIONS}
+            elif CURRENT in categories:
+                categories.discard("historical")
+            categories.difference_update(OF_CONDITIONS, {CURRENT})
             category = SECTION_CATEGORIES.get(get_section(span) or "")
             is_past = "family" not in categories and span.label_ in self._conditions
             if category == "family" or (category and is_past):

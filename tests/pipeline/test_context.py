@@ -331,7 +331,11 @@ No es descartable una [fractura u]. Se sustituye [enalapril n] por [losartán]
 Biopsia para confirmar [linfoma u]
 Ingresado en 2015 por [pancreatitis h]. Antecedente reciente de [gripe h]. [Alergias n]: NAMC
 Sin antecedentes de interés, acude por [otalgia]. No [fiebre n], solo [tos]
-En la familia hay casos de [epilepsia f]. Se baraja [vasculitis u]. Podría aparecer [rash y]""",
+En la familia hay casos de [epilepsia f]. Se baraja [vasculitis u]. Podría aparecer [rash y]
+Antecedentes de [HTA h] en tratamiento con [=enalapril] y [DM2 h] con [=metformina], acude por [tos]
+Antecedente de [FA h], previamente en tratamiento con [=sotalol h], toma [=digoxina]
+[=Metformina] vs [=glipizida] en [diabetes]. [Neumonía u] vs [atelectasia u] vs [derrame u]
+No ha respondido a [=prednisona]. No es adherente a [=metformina]. No toma [=aspirina n]""",
     "en": """
 Not only [fever] but also [cough]
 No [fever n], [chills n] or [cough n] but [pain]
@@ -458,7 +462,17 @@ Her husband died of [sepsis f] and she has had [insomnia].
 [Lasix n] held for [AKI]. [TIA h] in the 1990s. She is not currently taking [insulin n]
 Prophylaxis of [DVT y] with [enoxaparin]. There is a risk of [bleeding y] with [apixaban].
 Start heparin for [DVT y] ppx. Cannot completely exclude [abscess u]
-Three months ago he was hospitalized for [pancreatitis h]. Father had a [stroke f] in 2010""",
+Three months ago he was hospitalized for [pancreatitis h]. Father had a [stroke f] in 2010
+PMH of [HTN h] on [=lisinopril], [DM h] on [=metformin] and prior [stroke h], presents with [cough]
+History of [AF h], previously on [=sotalol h], and [gout h] managed with [=allopurinol]
+Hx of [lymphoma h] on the left, treated with [=rituximab h]. Not on [=insulin n]
+[=Warfarin] versus [=apixaban] in [stroke]. [Gout u] vs [cellulitis u] vs [septic arthritis u]
+[PNA u] vs. [CHF u] exacerbation with [hypoxia]. [Gout] vs. controls
+She was not compliant with [=metformin]. [HTN]: is not at goal, increase [=lisinopril]
+No relief with [=ibuprofen]. Without significant improvement in [eczema]. No benefit from [surgery]
+There was not only [fever] but also [cough]. It is not responding to [=methotrexate]
+Return to ED for [bleeding y]. [Sepsis u] less likely than [flu]
+Absence of [p53 n] leads to [lymphoma]. Lack of [insulin n] results in [ketosis]""",
 }
 
 
@@ -472,11 +486,13 @@ def test_wordings(language, capitals):
         for mention, said_of_it, after in zip(
             pieces[1::3], pieces[2::3], pieces[3::3], strict=True
         ):
-            spans.append((len(text), len(text) + len(mention)))
+            label = "DRUG" if mention.startswith("=") else "PROBLEM"
+            mention = mention.removeprefix("=")
+            spans.append((len(text), len(text) + len(mention), label))
             wanted.append(set(said_of_it or ""))
             text += mention + after
         doc = nlp.make_doc(text.upper() if capitals else text)
-        doc.ents = [doc.char_span(*span, "PROBLEM") for span in spans]
+        doc.ents = [doc.char_span(*span) for span in spans]
         for name in ("sentences", "sections", "context"):
             doc = nlp.get_pipe(f"biomed_{name}")(doc)
         letters = dict(zip(ASSERTIONS, "nuhyf", strict=True))

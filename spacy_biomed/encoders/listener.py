@@ -10,8 +10,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from spacy.errors import Errors
 from spacy.tokens import Doc
-from spacy.vocab import Vocab
-from thinc.api import Model, Ops, to_numpy
+from thinc.api import Model, Ops
 from thinc.types import Ragged
 
 from ..arrays import Floats2d, Ints1d
@@ -20,8 +19,6 @@ from .batching.encoded import EncodedBackprop, EncodedBatch, get_encoding, relea
 from .batching.ragged import borders, split_at
 
 Pooling = Literal["first", "mean", "pieces", "cls"]
-# What two encoders read to be compared.
-_PROBE = ["Aspirin", "75", "mg", "in", "diabetes", "."]
 NO_ENCODER = (
     "no encoder comes before the head that needs one: put biomed_transformer first in "
     'nlp.pipeline, and give its name, or "*", as the upstream of the head'
@@ -49,7 +46,7 @@ class EncoderListener(Model):
     Attributes:
         encoder: the model of the component that it listens to, for documents without an encoding
             and for heads that encode separate texts; None if the pipeline has none.
-        own_encoder: the one of the pipeline that the head was loaded or trained with, if known.
+        own_encoder: the one that the head was loaded or trained with; None if it was neither.
         is_sizing: whether the head is being initialised, when zeros are sufficient (`sizing`).
     """
 
@@ -66,25 +63,6 @@ class EncoderListener(Model):
         self.is_sizing = False
         # The identities of the documents of a training batch, and what the encoder sent for it.
         self._received: tuple[list[int], EncodedBatch, EncodedBackprop] | None = None
-
-    def compare_encoders(self) -> float:
-        """The mean cosine of the encoder's vectors of some words with those of the head's own.
-
-        1.0 if it is the head's own encoder, or nothing is known of that; also after the first time.
-        """
-        own, encoder = self.own_encoder, self.encoder
-        if own is encoder or not (own and own.has_dim("nO") and encoder and encoder.has_dim("nO")):
-            return 1.0
-        self.own_encoder = encoder
-        if own.get_dim("nO") != encoder.get_dim("nO"):
-            return 0.0
-        words = Doc(Vocab(), words=_PROBE)
-        vectors = []
-        for one in (own, encoder):
-            ((found,), _) = _first(one.ops, one.predict([words]))
-            found = to_numpy(found)
-            vectors.append(found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9))
-        return float((vectors[0] * vectors[1]).sum(axis=1).mean())
 
     def receive(self, docs: list[Doc], outputs: EncodedBatch, backprop: EncodedBackprop) -> None:
         """Take a training batch from the encoder, to be consumed by the next `begin_update`."""

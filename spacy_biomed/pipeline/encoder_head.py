@@ -9,13 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 from spacy.errors import Errors
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_get_examples
 from spacy.vocab import Vocab
-from thinc.api import Model, Optimizer, set_dropout_rate
+from thinc.api import Model, Optimizer, set_dropout_rate, to_numpy
 from thinc.types import Floats1d, Floats2d, Ints1d, Ragged
 
 from ..annotations.layer_copies import copy_bare, copy_group, copy_soft_labels
@@ -39,10 +40,11 @@ NOT_FOR = "spacy_biomed_not_for"
 # Gold items, predicted items and gold items that cannot be predicted; items end with their label.
 Compared = tuple[set[tuple], set[tuple], Collection[tuple]]
 
-# Number of examples to check for their type, and number of examples to size a model with.
-_SAMPLE, _SIZING = 16, 4
-# Vectors of a compressed encoder had a cosine of 0.99 or more with its own, those of others 0.4.
-_LIKE = 0.9
+# Number of examples to size a model with.
+_SIZING = 4
+# What two encoders read to be compared, and the least cosine of their vectors: of a compressed
+# encoder it was 0.99 or more, of others 0.4.
+_PROBE, _LIKE = ["Aspirin", "75", "mg", "in", "diabetes", "."], 0.9
 
 
 class Predictions(NamedTuple):
@@ -63,10 +65,7 @@ class EncoderHead(DescribedHead, BatchLearner):
         model: computes scores for documents.
         settings: stored in `cfg` and saved with the component. They include learn_rate_factor,
             which multiplies the learning rate of the head, not of the encoder.
-        folder: of the pipeline that it was loaded from; None if it was not.
     """
-
-    folder: Path | None = None
 
     def tally(self, examples: Iterable[Example]) -> list[dict[str, list[float]]]:
         """What each annotated document contributes to the scores, without any text.
@@ -243,13 +242,12 @@ class EncoderHead(DescribedHead, BatchLearner):
         """
         check_component(Path(path))
         super().from_disk(path, exclude=exclude)
-        self.folder = Path(path).parent
-        return _check_weights(self)
+        return _finish_loading(self)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> EncoderHead:
         """Load what `to_bytes` returned; errors are as in `from_disk`."""
         super().from_bytes(bytes_data, exclude=exclude)
-        return _check_weights(self)
+        return _finish_loading(self)
 
     def predict_scores(self, docs: Any) -> Any:
         """What the model gives for documents, or for what else it reads.
@@ -263,17 +261,17 @@ class EncoderHead(DescribedHead, BatchLearner):
         return scores
 
     def _check_encoder(self) -> None:
-        """Warn if a head from another pipeline has an encoder that it was not trained with."""
-        listeners = [node for node in self.model.walk() if isinstance(node, EncoderListener)]
-        likeness = min((one.compare_encoders() for one in listeners), default=1.0)
-        if likeness < _LIKE:
-            warnings.warn(
-                f"'{self.name}' comes from another pipeline, and the encoder here is not the one "
-                f"that it was trained with (the cosine of their vectors is {likeness:.2f}): its "
-                "predictions may be of no use. Add its own encoder before it, under another name: "
-                "nlp.add_pipe(..., name=..., source=...)",
-                stacklevel=3,
-            )
+        """Warn, once, if a head from another pipeline has an encoder that is unlike its own."""
+        for listener in _list_listeners(self.model):
+            own, listener.own_encoder = listener.own_encoder, listener.encoder
+            if own and listener.encoder and not _are_alike(own, listener.encoder):
+                warnings.warn(
+                    f"'{self.name}' comes from another pipeline, and the encoder here is not the "
+                    "one that it was trained with: its predictions may be of no use. Add its own "
+                    "encoder before it, under another name: nlp.add_pipe(..., name=..., "
+                    "source=...)",
+                    stacklevel=3,
+                )
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Update the head's parameters, at the head's learning rate.
@@ -343,7 +341,7 @@ class LabelHead(EncoderHead):
 
         Without `labels`, they are those of all training examples, sorted.
         """
-        validate_source(get_examples, f"{type(self).__name__}.initialize")
+        validate_get_examples(get_examples, f"{type(self).__name__}.initialize")
         found = self.find_labels(self.find_own(get_examples()))
         for label in found if labels is None else labels:
             self.add_label(label)
@@ -416,8 +414,25 @@ def add_labels(head: EncoderHead, examples: Iterable[Example]) -> list[str]:
     return new
 
 
-def _check_weights(head: EncoderHead) -> EncoderHead:
-    """Check weights that were loaded, and make those in half precision fp32."""
+def _list_listeners(model: Model) -> list[EncoderListener]:
+    return [node for node in model.walk() if isinstance(node, EncoderListener)]
+
+
+def _are_alike(own: Model, encoder: Model) -> bool:
+    """Whether two encoders give nearly the same vectors, as one and its compressed copy do."""
+    if own is encoder or not encoder.has_dim("nO"):
+        return True
+    words = Doc(Vocab(), words=_PROBE)
+    one, other = (to_numpy(model.predict([words]).hidden) for model in (own, encoder))
+    if one.shape != other.shape:
+        return False
+    return np.vdot(one, other) > _LIKE * np.linalg.norm(one) * np.linalg.norm(other)
+
+
+def _finish_loading(head: EncoderHead) -> EncoderHead:
+    """Check the weights, make those in half precision fp32, and note the head's own encoder."""
+    for listener in _list_listeners(head.model):
+        listener.own_encoder = listener.encoder
     for node in head.model.walk():
         for name in node.param_names:
             if node.has_param(name) and node.get_param(name).dtype == "float16":
@@ -465,11 +480,3 @@ def check_least(component: str, setting: str, value: int, least: int) -> None:
 def quote_text(doc: Doc) -> str:
     """The beginning of a document's text, in one line, for messages."""
     return quote(" ".join(doc.text.split()))
-
-
-def validate_source(get_examples: Callable[[], Iterable[Example]], method: str) -> None:
-    """spaCy's `validate_get_examples`, of the first 16 examples and not of the whole corpus."""
-    if callable(get_examples):
-        validate_get_examples(lambda: islice(get_examples(), _SAMPLE), method)
-    else:
-        validate_get_examples(get_examples, method)

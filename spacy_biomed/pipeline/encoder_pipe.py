@@ -59,7 +59,6 @@ class EncoderPipe(BatchLearner, Tok2Vec):
     """
 
     reads_words = False  # as in `Described`
-    folder: Path | None = None  # of the pipeline that it was loaded from
 
     def __init__(
         self,
@@ -120,17 +119,12 @@ class EncoderPipe(BatchLearner, Tok2Vec):
         model = getattr(component, "model", None)
         if not isinstance(model, Model):
             return
-        # spaCy puts the component of another pipeline into this one as it is.
-        origin = (getattr(component, "folder", None), getattr(component, "vocab", None))
-        is_own = origin == (self.folder, self.vocab)
         for node in model.walk():
-            is_ours = isinstance(node, EncoderListener)
             # spacy-transformers may not be installed.
-            is_listener = is_ours or type(node).__name__ == "TransformerListener"
+            is_stock = type(node).__name__ == "TransformerListener"
+            is_listener = is_stock or isinstance(node, EncoderListener)
             if is_listener and node.upstream_name in ("*", self.name):
                 self.add_listener(node, component.name)
-                if is_ours and is_own:
-                    node.own_encoder = self.model
                 self._heads[component.name] = model
 
     @property
@@ -201,7 +195,6 @@ class EncoderPipe(BatchLearner, Tok2Vec):
             DamagedPipelineError: if the files of the pipeline are not as they were written.
         """
         check_component(Path(path))
-        self.folder = Path(path).parent
 
         def load_encoder(encoder_path: Path) -> None:
             self.model.shims[0].load(encoder_path)

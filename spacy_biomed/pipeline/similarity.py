@@ -6,14 +6,14 @@ from typing import ClassVar
 import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
-from spacy.training import Example
+from spacy.training import Example, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
 from thinc.types import Floats1d, Floats2d
 
 from ..annotations.pairs import mark_pair
 from ..errors import BiomedError, quote
-from .encoder_head import CatsHead, own_arguments, quote_text, validate_source
+from .encoder_head import CatsHead, own_arguments, quote_text
 from .factories import configure_head, register_factory
 
 FACTORY = "biomed_similarity"
@@ -168,7 +168,7 @@ class BiomedSimilarity(CatsHead):
             BiomedError: if no example has the number, if a number is not finite, or if another head
                 has the same label.
         """
-        validate_source(get_examples, "BiomedSimilarity.initialize")
+        validate_get_examples(get_examples, "BiomedSimilarity.initialize")
         self.refuse_shared_labels(nlp)
         numbers = np.array([self._target(example) for example in get_examples()])
         numbers = numbers[~np.isnan(numbers)]

@@ -7,7 +7,7 @@ import numpy as np
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc, Span
-from spacy.training import Example
+from spacy.training import Example, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
 from thinc.types import Floats2d, Ints2d, Ragged
@@ -18,7 +18,7 @@ from ...annotations.pairs import PAIR_KEY, get_pair
 from ...encoders.batching.alignment import token_offsets
 from ...errors import BiomedError
 from ...models.answer_spans import Places, best_spans, find_places, log_softmax, log_sum_exp
-from ..encoder_head import EncoderHead, check_least, own_arguments, quote_text, validate_source
+from ..encoder_head import EncoderHead, check_least, own_arguments, quote_text
 from ..factories import configure_head, register_factory
 from ..mention_layer import align_spans, install_extensions, set_confidence
 from .scores import collect_questions, fold_answer, gold_answers, score_question
@@ -231,7 +231,7 @@ class BiomedQA(EncoderHead):
         Raises:
             BiomedError: if no example has an answer, or an example with an answer is not a pair.
         """
-        validate_source(get_examples, "BiomedQA.initialize")
+        validate_get_examples(get_examples, "BiomedQA.initialize")
         # Checked before training: an error during training would make spaCy save a partial model.
         has_answer = False
         for example in self.find_own(get_examples()):

@@ -109,6 +109,16 @@ def sizing(model: Model) -> Iterator[None]:
             listener.is_sizing = False
 
 
+def check_pooling(tok2vec: Model, architecture: str, *allowed: Pooling) -> None:
+    """Raise BiomedError if a listener pools as an architecture cannot read it."""
+    pooling = tok2vec.attrs.get("pooling", allowed[0])  # other layers than listeners have none
+    if pooling not in allowed:
+        raise BiomedError(
+            f"[model.tok2vec] pooling = '{pooling}' does not fit "
+            f"spacy_biomed.{architecture}.v1: {list_choices(pooling, allowed)}"
+        )
+
+
 def refuse_replacement(encoder: dict[str, object], listener: dict[str, object]) -> NoReturn:
     """Refuse spaCy's `nlp.replace_listeners`, which gives a head a copy of the encoder.
 

@@ -13,18 +13,12 @@ from ..encoders.batching.ragged import borders, split_at
 
 
 class Places(NamedTuple):
-    """The places where answers to a question may start and end: the words of its context.
+    """The places where answers to a question may start and end: the words of its context."""
 
-    Attributes:
-        tokens: (places,) the tokens of the document.
-        first_rows, last_rows: (places,) first and last row of scores of each, in its batch.
-        has_null: whether the first place stands for "no answer".
-    """
-
-    tokens: Ints1d
-    first_rows: Ints1d
+    tokens: Ints1d  # (places,) of the document
+    first_rows: Ints1d  # (places,) first and last row of scores of each, in its batch
     last_rows: Ints1d
-    has_null: bool
+    has_null: bool  # whether the first place stands for "no answer"
 
     @property
     def words(self) -> Ints1d:
@@ -78,7 +72,7 @@ def best_spans(
         count: maximum number of spans.
 
     Returns:
-        first words (spans,), last words (spans,), log probabilities (spans,).
+        (spans,) first words, last words and log probabilities.
     """
     width = min(max_words, len(log_start))
     if not width:

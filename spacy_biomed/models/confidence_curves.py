@@ -10,8 +10,7 @@ import numpy as np
 
 from ..arrays import Floats1d, Ints1d
 
-# Predictions of a block of which isotonic regression takes the share of correct ones, and how many
-# predictions of average quality are added to each: no share is 0 or 1.
+# Predictions of a block of isotonic regression, and how many of average quality are added to each.
 BLOCK, PRIOR = 20, 2.0
 # Isotonic regression needs so many predictions, and a label so many to have its own curve.
 LEAST, LEAST_OF_LABEL = 100, 200
@@ -21,7 +20,6 @@ OWN_SHARE = 0.001
 _LEAST_ODDS = 1e-6
 # Digits of written numbers: srsly drops the eleventh.
 _DIGITS = 9
-
 
 # An increasing map from a model's probability to a calibrated one, as JSON can hold it. It has a
 # `temperature`, which divides the log odds of the probability. Or it is linear between points: the
@@ -140,8 +138,7 @@ def fit_label_curves(
 ) -> LabelCurves:
     """Fit a curve for each label with 200 predictions or more, and one on all predictions.
 
-    The arguments are those of `fit_curve`. `label` is the place of the label in `labels`,
-    (predictions,).
+    `label` has the place of each prediction's label in `labels`; others are as in `fit_curve`.
     """
     arrays = probability, is_correct, weight
     by_label = {

@@ -8,7 +8,7 @@ from spacy.tokens import Doc
 from thinc.api import Dropout, Linear, Model, NumpyOps, Ops, chain
 
 from ..arrays import Floats2d, Ints1d, Ints2d
-from ..errors import BiomedError
+from ..encoders.listener import check_pooling
 from .activations import create_activation
 
 
@@ -17,8 +17,7 @@ class MentionPlaces(NamedTuple):
 
     Attributes:
         places: three arrays of (mentions, 2), for mentions, for what is read before them, and for
-            what is read after them. Each has the first row, and the one after the last, among the
-            rows of all documents.
+            what is read after them: the first row of all documents', and the one after the last.
     """
 
     docs: list[Doc]
@@ -30,8 +29,8 @@ class MentionPairs(NamedTuple):
 
     Attributes:
         counts: (concept pairs,) how many pairs of mentions each has, at least one.
-        places: three arrays of (mention pairs, 2): the first row, and the one after the last, of
-            heads, of tails, and of what is between them, among the rows of all documents.
+        places: three arrays of (mention pairs, 2), for heads, for tails, and for what is between
+            them: the first row of all documents', and the one after the last.
     """
 
     docs: list[Doc]
@@ -62,7 +61,7 @@ def MentionClassifier_v1(
     Raises:
         BiomedError: if `tok2vec` does not give a row for each token.
     """
-    _check_pooling(tok2vec, "MentionClassifier")
+    check_pooling(tok2vec, "MentionClassifier", "first", "mean")
     hidden: Model[Floats2d, Floats2d] = Linear(nO=hidden_width)
     output: Model[Floats2d, Floats2d] = Linear(nO=nO, nI=hidden_width)
     classify = chain(Dropout(dropout), hidden, create_activation("relu"), Dropout(dropout), output)
@@ -84,16 +83,15 @@ def ConceptPairClassifier_v1(
 ) -> Model[MentionPairs, Floats2d]:
     """Scores for pairs of concepts, each from the best of its pairs of mentions.
 
-    A document is encoded once. Each pair of mentions has a hidden vector of rectified linear units.
-    It is the sum of the features and of the mean rows of the head, the tail and the tokens between
-    them, each with weights of their own. A linear layer reads the largest value of each unit over
-    the pairs of mentions of a pair of concepts. Weights are applied to the rows of tokens, before
-    their means, so that the time is linear in the tokens and in the pairs.
+    Each pair of mentions has a hidden vector of rectified linear units. It is the sum of the
+    features and of the mean rows of the head, the tail and the tokens between them, each with
+    weights of their own. A linear layer reads the largest value of each unit over the pairs of
+    mentions of a pair of concepts. The time is linear in the tokens and in the pairs.
 
     Args:
         tok2vec: `spacy_biomed.EncoderListener.v1` with pooling "first" or "mean".
         hidden_width: of the hidden vector.
-        dropout: applied to the rows, and to the vectors of pairs; `training.dropout` overrides it.
+        dropout: of the rows, and of the vectors of pairs; `training.dropout` overrides it.
         nO: number of scores; set on initialisation.
 
     Returns:
@@ -102,7 +100,7 @@ def ConceptPairClassifier_v1(
     Raises:
         BiomedError: if `tok2vec` does not give a row for each token.
     """
-    _check_pooling(tok2vec, "ConceptPairClassifier")
+    check_pooling(tok2vec, "ConceptPairClassifier", "first", "mean")
     project = Linear(nO=3 * hidden_width)
     describe = Linear(nO=hidden_width)
     output = Linear(nO=nO, nI=hidden_width)
@@ -114,14 +112,6 @@ def ConceptPairClassifier_v1(
         dims={"nO": nO},
         refs={"tok2vec": tok2vec, "project": project, "describe": describe, "output": output},
     )
-
-
-def _check_pooling(tok2vec: Model, architecture: str) -> None:
-    if (pooling := tok2vec.attrs.get("pooling")) in ("cls", "pieces"):
-        raise BiomedError(
-            f"[model.tok2vec] pooling = '{pooling}' does not give a row for each token, which "
-            f"spacy_biomed.{architecture}.v1 takes: use 'first' or 'mean'"
-        )
 
 
 def init(
@@ -215,12 +205,9 @@ def forward_pairs(model: Model, rows: Floats2d, X: MentionPairs, is_train: bool)
 def mean_ranges(
     ops: Ops, rows: Floats2d, places: Ints2d
 ) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
-    """The mean of the rows, (rows, width), from each place to another; zeros for an empty range.
+    """(ranges, width) the mean of the rows from each place to another; zeros for an empty range.
 
     `places` is (ranges, 2): the first row of each range, and the one after the last.
-
-    Returns:
-        (ranges, width), and what gives the gradient of the rows for that of the means.
     """
     xp = ops.xp
     starts, ends = xp.asarray(places[:, 0]), xp.asarray(places[:, 1])

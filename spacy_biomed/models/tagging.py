@@ -1,7 +1,4 @@
-"""Entities as one tag a token: tag schemes, gold tags, and decoding that cannot go wrong.
-
-Everything here works on the whole batch in arrays; Python only touches the entities themselves.
-"""
+"""Entities as one tag a token: tag schemes, gold tags, and decoding, in arrays of a whole batch."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -17,25 +14,18 @@ MISSING = -1
 
 
 class Spans(NamedTuple):
-    """Labelled spans of a batch: all are (spans,).
-
-    Attributes:
-        start, end: tokens, half-open, counted from the beginning of the batch.
-        label: place of the label in the scheme's list.
-    """
+    """Labelled spans of a batch: half-open in its tokens, all (spans,)."""
 
     start: Ints1d
     end: Ints1d
-    label: Ints1d
+    label: Ints1d  # its place in the scheme's list
 
 
 class TagScheme:
     """The tags of a label set: tag 0 is outside; each label then has its block of tags.
 
-    Attributes:
-        scheme: "bio" (begin, inside) or "biluo" (begin, inside, last, unit), which Ratinov and Roth
-            (2009), "Design Challenges and Misconceptions in Named Entity Recognition", call BILOU.
-        labels: entity labels, in the order of their blocks.
+    The scheme is "bio" (begin, inside) or "biluo" (begin, inside, last, unit), which Ratinov and
+    Roth (2009), "Design Challenges and Misconceptions in Named Entity Recognition", call BILOU.
     """
 
     def __init__(self, scheme: Scheme, labels: Sequence[str]):
@@ -80,14 +70,10 @@ class TagScheme:
         return tags
 
     def decode(self, tags: Ints1d, lengths: Ints1d) -> Spans:
-        """Spans of a tag sequence for each document, laid one after the other.
+        """Spans of the tags, (tokens,), of documents with these numbers of tokens, (docs,).
 
-        In an invalid sequence, a tag that continues a span, with no such span before it, begins a
-        span, as in the aggregation of transformers' pipeline.
-
-        Args:
-            tags: (tokens,), all documents concatenated.
-            lengths: (docs,) number of tokens in each document.
+        A tag that continues a span, with no such span before it, begins a span, as in the
+        aggregation of transformers' pipeline.
         """
         continues = self.continues_span[tags]
         continues[1:] &= self.allowed[tags[:-1], tags[1:]]
@@ -102,10 +88,10 @@ class TagScheme:
         return Spans(starts, ends, self.label_of_tag[tags[starts]])
 
     def viterbi(self, log_probs: Floats2d, lengths: Ints1d) -> Ints1d:
-        """The most probable tag sequence of each document among the valid ones.
+        """The most probable valid tag sequence of each document.
 
-        Tags are independent given the encoder, so the most probable sequence of all is the best tag
-        of each token. Only runs of tokens where that sequence is invalid are searched.
+        The most probable sequence of all is the best tag of each token. Only runs of tokens where
+        that sequence is invalid are searched.
 
         Args:
             log_probs: (tokens, tags), all documents concatenated.
@@ -131,18 +117,12 @@ class TagScheme:
     ) -> Ints1d:
         """The most probable tag sequence of each document with further spans, of less probability.
 
-        The spans of the given tags stay as they are. Elsewhere the odds of each span are multiplied
-        by the exponential of its label's offset, once for the whole span: with an offset for each
-        token, spans would also become longer.
+        The spans of the given tags, those of `viterbi`, stay as they are. Elsewhere the odds of
+        each span are multiplied by the exponential of its label's offset, once for the whole span:
+        with an offset for each token, spans would also become longer.
 
         Args:
-            log_probs: (tokens, tags), all documents concatenated.
-            lengths: (docs,) number of tokens in each document.
-            tags: (tokens,) the result of `viterbi`.
-            offsets: (labels,) of 0 or more.
-
-        Returns:
-            (tokens,) tags.
+            offsets: (labels,) of 0 or more; the others are as in `viterbi`.
         """
         of_tags = np.append(offsets, 0.0).astype(log_probs.dtype)[self.label_of_tag]
         found = log_probs + np.where(self.continues_span, 0.0, of_tags).astype(log_probs.dtype)
@@ -160,13 +140,12 @@ class TagScheme:
         return is_bad
 
     def _search(self, log_probs: Floats2d, tags: Ints1d, starts: Ints1d, lengths: Ints1d) -> None:
-        """Set the tags of some runs of tokens to their most probable valid sequence (Viterbi).
+        """Set the tags of runs of tokens to their most probable valid sequence (Viterbi).
 
         A tag that continues a span follows B or I of its label. Every other tag follows the best of
         the tags that leave no span open. So not every pair of tags is compared.
 
-        `log_probs` and `tags` are (tokens, tags) and (tokens,) of all documents; `starts` and
-        `lengths`, (runs,), have the first token and the number of tokens of each run.
+        `starts` and `lengths`, (runs,), are the first token and the number of tokens of each run.
         """
         order = np.argsort(-lengths, kind="stable")
         starts, lengths = starts[order], lengths[order]
@@ -190,13 +169,11 @@ class TagScheme:
 
 
 def _find_runs(log_probs: Floats2d, lengths: Ints1d) -> tuple[Ints1d, Ints1d]:
-    """The runs of tokens between tokens that are outside in the best valid sequence for certain.
+    """The runs of tokens between those that are certainly outside in the best valid sequence.
 
     A valid sequence stays valid without one of its spans. A token is therefore outside if the tags
-    of every span over it, each at its best, are less probable than "O" on the same tokens.
-
-    Returns:
-        the first token of each run, and the token after its last: (runs,) each.
+    of every span over it, each at its best, are less probable than "O" on the same tokens. Runs are
+    the first token and the token after the last: (runs,) each.
     """
     gain = np.cumsum(log_probs[:, 0] - log_probs[:, 1:].max(axis=1), dtype="float64")
     gain = np.concatenate([[0.0], gain])  # of "O" on all tokens before each place

@@ -6,7 +6,7 @@ from spacy.tokens import Doc
 from thinc.api import Dropout, Linear, Model, chain, list2array
 
 from ..arrays import Floats2d
-from ..encoders.listener import EncoderListener
+from ..encoders.listener import EncoderListener, check_pooling
 from ..errors import BiomedError
 from .activations import Activation, create_activation
 
@@ -20,21 +20,19 @@ def TextClassifier_v1(
 ) -> Model[list[Doc], Floats2d]:
     """A linear layer over each document's vector.
 
-    With the listener's pooling "cls", the head of MT-Clinical BERT (Mulyar and McInnes 2020) and
-    MT-BlueBERT (Peng et al. 2020, section 3): one fully connected layer over the vector of [CLS].
-    With "first" or "mean", it reads the mean over all tokens instead. That suits encoders whose
-    pretraining did not use [CLS], small corpora, and long documents: their [CLS] is in the first
-    window and reads no more than that.
+    With the listener's pooling "cls", it is the head of MT-Clinical BERT (Mulyar and McInnes 2020)
+    and MT-BlueBERT (Peng et al. 2020, section 3). With "first" or "mean", it reads the mean over
+    all tokens instead. That suits encoders whose pretraining did not use [CLS], small corpora, and
+    long documents, whose [CLS] reads only the first window.
 
     Args:
-        tok2vec: a layer that gives rows for each document, usually
-            `spacy_biomed.EncoderListener.v1`. The model takes the mean of the rows.
+        tok2vec: a layer that gives rows for each document, whose mean is read; usually
+            `spacy_biomed.EncoderListener.v1`.
         hidden_width: width of a layer before the scores, like BERT's pooler (Devlin et al. 2019),
             which is not loaded with an encoder; 0 for none, as in the papers.
         activation: the function after that layer: "tanh" as in BERT and RoBERTa, "relu" as in
             DistilBERT, or "gelu" as in ELECTRA.
-        dropout: applied in training to the input of the last layer; `training.dropout` of the
-            config overrides it.
+        dropout: of the input of the last layer; `training.dropout` overrides it.
         nO: number of classes; set on initialisation.
 
     Returns:
@@ -44,11 +42,7 @@ def TextClassifier_v1(
     Raises:
         BiomedError: if the listener keeps word pieces apart, or the activation is unknown.
     """
-    if isinstance(tok2vec, EncoderListener) and tok2vec.attrs["pooling"] == "pieces":
-        raise BiomedError(
-            "[model.tok2vec] pooling = 'pieces' keeps word pieces apart, and "
-            "spacy_biomed.TextClassifier.v1 takes the mean of rows: use 'cls', 'first' or 'mean'"
-        )
+    check_pooling(tok2vec, "TextClassifier", "cls", "first", "mean")
     hidden = [Linear(nO=hidden_width), create_activation(activation)] if hidden_width else []
     output = Linear(nO=nO)
     model = chain(tok2vec, Model("mean_rows", forward_mean), *hidden, Dropout(dropout), output)
@@ -64,16 +58,15 @@ def RelationClassifier_v1(
 
     The head of BlueBERT and MT-BlueBERT (Peng et al. 2020, section 3.2). The listener gives the
     vectors of texts that are whole documents. Texts that are made from documents are encoded by the
-    model that the listener listens to, and only the layer "classifier" reads their vectors. The
-    model has references to both layers: "tok2vec" and "classifier".
+    model that the listener listens to, and only the layer "classifier" reads their vectors.
 
     Args:
         tok2vec: `spacy_biomed.EncoderListener.v1` with pooling "cls".
-        dropout: applied to the vector in training; `training.dropout` of the config overrides it.
+        dropout: of the vector; `training.dropout` overrides it.
         nO: number of scores; set on initialisation.
 
     Returns:
-        a model that returns scores, (docs, nO).
+        a model that returns scores, (docs, nO), with references to "tok2vec" and "classifier".
 
     Raises:
         BiomedError: if `tok2vec` is another layer, or has another pooling.
@@ -83,11 +76,7 @@ def RelationClassifier_v1(
             f"[model.tok2vec] of spacy_biomed.RelationClassifier.v1 is '{tok2vec.name}', which "
             "knows no encoder for texts that are not documents: use spacy_biomed.EncoderListener.v1"
         )
-    if tok2vec.attrs["pooling"] != "cls":
-        raise BiomedError(
-            f"[model.tok2vec] pooling = '{tok2vec.attrs['pooling']}' gives rows for tokens, and "
-            "spacy_biomed.RelationClassifier.v1 takes one for the document: use 'cls'"
-        )
+    check_pooling(tok2vec, "RelationClassifier", "cls")
     classifier: Model[Floats2d, Floats2d] = chain(Dropout(dropout), Linear(nO=nO))
     model = chain(tok2vec, list2array(), classifier)
     model.set_ref("tok2vec", tok2vec)

@@ -12,7 +12,7 @@ from thinc.types import Ragged
 
 from ..arrays import Floats2d, Ints1d
 from ..encoders.batching.ragged import borders, split_at
-from ..errors import BiomedError
+from ..encoders.listener import check_pooling
 from ..normalization import get_text, normalize_text, strip_accents
 from .activations import create_activation
 from .window_linear import WindowLinear
@@ -49,12 +49,10 @@ def TokenClassifier_v1(
         features: a second layer, such as `spacy_biomed.WordEmbed.v1`, that gives each token a
             vector, which is concatenated to the rows of the token.
         window_size: number of neighbours on each side whose vectors are concatenated to a row.
-            Neighbours are of the same document. 0 is the plain linear layer of the papers, 1 a
-            convolution of width 3.
+            0 is the plain linear layer of the papers, 1 a convolution of width 3.
         hidden_width: width of a layer of rectified linear units before the scores of the tags; 0
             for none, as in the papers.
-        dropout: applied to the rows in training, before neighbours are concatenated;
-            `training.dropout` of the config overrides it.
+        dropout: of the rows, before neighbours are concatenated; `training.dropout` overrides it.
         nO: number of tags; set on initialisation.
 
     Returns:
@@ -64,11 +62,7 @@ def TokenClassifier_v1(
     Raises:
         BiomedError: if `tok2vec` gives one row for each document.
     """
-    if tok2vec.attrs.get("pooling") == "cls":
-        raise BiomedError(
-            "[model.tok2vec] pooling = 'cls' gives one row for the document, and tokens need rows "
-            "of their own: use 'first', 'mean' or 'pieces'"
-        )
+    check_pooling(tok2vec, "TokenClassifier", "first", "mean", "pieces")
     first = WindowLinear(nO=hidden_width or nO, window_size=window_size)
     output = Linear(nO=nO, nI=hidden_width) if hidden_width else first
     hidden = [create_activation("relu"), Dropout(dropout), output] if hidden_width else []
@@ -101,11 +95,10 @@ def AnswerClassifier_v1(
             BERT.
         hidden_width: width of a layer of rectified linear units before the scores; 0 for none, as
             in BERT.
-        dropout: applied to the rows in training; `training.dropout` of the config overrides it.
+        dropout: of the rows; `training.dropout` overrides it.
 
     Returns:
-        a model that returns one Ragged for the whole batch: data (rows, 2), the scores of start and
-        end, and lengths (tokens,), the number of rows of each token.
+        a model like `TokenClassifier_v1`, with the scores of start and end as data, (rows, 2).
 
     Raises:
         BiomedError: if `tok2vec` gives one row for each document.

@@ -14,17 +14,11 @@ from ..encoders.batching.concurrency import matmul
 def WindowLinear(
     nO: int | None = None, nI: int | None = None, window_size: int = 1
 ) -> Model[Ragged, Floats2d]:
-    """A convolution of width `2 * window_size + 1` over each sequence, without padding vectors.
+    """A linear layer over each row and as many neighbours on each side, without padding vectors.
 
-    The result is that of a linear layer over each row concatenated with its neighbours. The rows
-    are many times wider than the output, so they are not copied, and each is multiplied only once.
-
-    The weights W, (neighbours * nO, nI), have a block for each neighbour, from left to right.
-
-    Args:
-        nO: width of the output.
-        nI: width of a row.
-        window_size: number of neighbours on each side.
+    The rows are many times wider than the output, so they are not concatenated, and each is
+    multiplied only once. The weights W, (neighbours * nO, nI), have a block for each neighbour,
+    from left to right.
 
     Returns:
         a model that takes a Ragged of data (rows, nI) and lengths (sequences,), and returns
@@ -96,9 +90,8 @@ def find_neighbours(
 ) -> Iterator[tuple[slice, slice, np.ndarray]]:
     """For each place in the window, from left to right, three indices of rows.
 
-    Yields:
-        the rows that have a neighbour at this place; these neighbours; and which of the neighbours
-        belong to another sequence, as booleans.
+    They are the rows that have a neighbour at this place; these neighbours; and which of the
+    neighbours belong to another sequence, as booleans.
     """
     # On a GPU, `repeat` would copy each sequence by itself.
     sequence = xp.searchsorted(xp.cumsum(lengths), xp.arange(count), side="right")

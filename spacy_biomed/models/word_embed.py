@@ -20,17 +20,14 @@ MOST_WORDS = 2**15
 def WordEmbed_v1(width: int, attrs: list[str], rows: list[int]) -> Model[list[Doc], list[Floats2d]]:
     """spaCy's `MultiHashEmbed`, which in prediction computes each distinct word once.
 
-    Training and weights are those of `spacy.MultiHashEmbed.v2`; vectors agree with it up to
-    rounding. The vectors of up to 32,768 words are kept for later batches, until the weights
-    change.
+    Training and weights are those of `spacy.MultiHashEmbed.v2`; vectors, (tokens, width) for each
+    document, agree with it up to rounding. The vectors of up to 32,768 words are kept for later
+    batches, until the weights change.
 
     Args:
         width: width of the vectors and of the embedding tables.
         attrs: attributes of tokens to embed, such as NORM, PREFIX, SUFFIX and SHAPE.
         rows: number of rows of each attribute's table.
-
-    Returns:
-        a model that returns (tokens, width) for each document.
 
     Raises:
         BiomedError: if `rows` and `attrs` differ in length.
@@ -98,10 +95,7 @@ class _Forward:
 def _embed_together(
     embed: Model, words: Ints2d, docs: list[Doc], lengths: list[int], is_train: bool
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
-    """What the layer gives for the documents, computed as if they were one.
-
-    On a GPU each document would be a transfer.
-    """
+    """What the layer gives for the documents, with one transfer to a GPU for all of them."""
     [vectors], backprop = embed([_Words(words)], is_train)
 
     def backprop_together(d_vectors: list[Floats2d]) -> list[Doc]:
@@ -143,10 +137,7 @@ class _WordVectors:
         return [node.get_param(name) for node, name in self._named]
 
     def look_up(self, words: Ints2d) -> Floats2d | None:
-        """The vectors of words, (words, width), by at least one row of hashes, (words, attributes).
-
-        They are None if there is no room for the new ones.
-        """
+        """(words, width) vectors by hashes, (words, attributes); None if new ones have no room."""
         keys = words.view(f"V{words.itemsize * words.shape[1]}").ravel().tolist()
         new = {key: i for i, key in enumerate(keys) if key not in self._places}
         if new:

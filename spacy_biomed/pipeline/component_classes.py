@@ -51,10 +51,8 @@ def list_annotation_keys() -> set[str]:
 
 
 def _find_class(make: Callable) -> type | None:
-    """The class in the return annotation of a factory function; None if it is not a class.
-
-    Only this annotation is resolved: others may refer to names imported only for type checking.
-    """
+    """The class in the return annotation of a factory function; None if it is not a class."""
+    # Other annotations may refer to names imported only for type checking.
     made = getattr(make, "__annotations__", {}).get("return")
     if isinstance(made, str):
         made = getattr(make, "__globals__", {}).get(made)

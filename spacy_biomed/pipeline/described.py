@@ -11,16 +11,15 @@ from spacy.tokens import Doc
 
 @dataclass(frozen=True, slots=True)
 class ShownScores:
-    """The scores of a component that its model card shows, all from 0 to 1, by title.
+    """The names of a component's scores, from 0 to 1, that its model card shows, by title.
 
     Attributes:
-        averages: scores with precision, recall and F1; the values are their names without the
-            endings `_p`, `_r` and `_f`.
-        macro: names of scores that are only an F1.
-        numbers: names of other scores.
-        per_type: name of the score with a precision, a recall and an F1 for each label.
+        averages: scores with precision, recall and F1, named without `_p`, `_r` and `_f`.
+        macro: scores that are only an F1.
+        numbers: other scores.
+        per_type: the score with a precision, a recall and an F1 for each label.
         unseen_per_type: the same for mentions that were not seen in training.
-        reliability: name of the score with the bins of a `Reliability`.
+        reliability: the score with the bins of a `Reliability`.
     """
 
     averages: dict[str, str] = field(default_factory=dict)
@@ -38,14 +37,12 @@ class Described:
 
     Attributes:
         default_name: the factory's name.
-        task_name: the field's name for its task; "" for a component that has none of its own and is
-            not in the model card.
+        task_name: the field's name for its task; "" if it has none and is not in the model card.
         usage_line: what `usage` returns, if it does not depend on the settings.
         languages: the languages that it has rules for; empty for a component without such rules.
-        needed_label: label without which it does nothing. Templates leave the component out for
-            corpora that lack the label; "" for none.
-        reads_words: whether it looks up words of the training texts in the vocabulary. They are
-            not saved with a pipeline if no component does (`saved_words`).
+        needed_label: templates leave the component out for corpora without this label; "" for none.
+        reads_words: whether it looks up words of the training texts in the vocabulary, which are
+            then saved with a pipeline (`saved_words`).
     """
 
     default_name: ClassVar[str] = ""
@@ -72,24 +69,21 @@ class DescribedHead(Described):
     Attributes:
         score_prefix: prefix of its score names. The scores of a component whose name is not
             `default_name` include its name, as in `cats_hallmarks_score`, so that a pipeline can
-            have several such components.
+            have several; `training.score_weights` then has to name them.
         main: ending of the name of its main score.
-        score_titles: by title the endings of the names of the scores that its model card shows, if
-            all of them are plain numbers.
-        averages: the same for scores with precision, recall and F1, in which it also has a score
-            `per_type`.
+        score_titles: endings of the names of the scores in its model card, by title, if all of them
+            are plain numbers.
+        averages: the same for scores with precision, recall and F1, with a score `per_type`.
         layer_name: what `layer` returns, if it does not depend on the settings.
         learns: tasks it learns from, as named in the catalogue or `corpus.json`, each with the
             settings that differ from the factory's.
         config_templates: for each of these tasks the name of its template in `training/configs/`,
             or the path of another; a task without one is trained as in `base.cfg`.
-        recognised_by: for tasks that a corpus tells by its content, if nothing else does, the
-            counts that its training part has in `corpus.json`, and has not, as in
-            `{"ner": {"mentions": True, "relations": False}}`.
+        recognised_by: for tasks that the content of a corpus tells, the counts that its training
+            part has in `corpus.json`, and has not: `{"ner": {"mentions": True, "answers": False}}`.
         place_setting: name of the setting that makes a component write to a separate layer.
         annotation_keys: keys of `doc.user_data` that belong to its layer.
-        encoder_settings: settings of the encoder's model that its task needs instead of the
-            defaults.
+        encoder_settings: settings of the encoder's model that differ from the defaults.
         reads_entities: whether it says something of entities that others find before it. In
             multi-task training it comes last, and examples of its corpus have the gold entities.
     """
@@ -137,15 +131,12 @@ class DescribedHead(Described):
     def copy_layer(
         cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
     ) -> bool:
-        """Copy the annotation of a document that a component learns from and is scored by.
+        """Copy what a component learns from and is scored by; return whether there is any.
 
         Args:
             reader: the component, of this class or the spaCy component that reads the same layer.
             target: a document with the same tokens and no annotation.
             prefix: prefix for the names of classes, for heads that share `doc.cats`.
-
-        Returns:
-            whether the document is annotated for the component.
         """
         raise NotImplementedError
 
@@ -164,9 +155,5 @@ class DescribedHead(Described):
 
     @classmethod
     def class_settings(cls, classes: list[str]) -> tuple[dict[str, object], dict[str, object]]:
-        """The settings that make a component use only these classes of `doc.cats`.
-
-        Returns:
-            the settings of the component, and of its section of `initialize.components`.
-        """
+        """The settings, and those of `initialize.components`, for these classes of `doc.cats`."""
         return {}, {"labels": classes}

@@ -34,14 +34,12 @@ from .label_scores import LabelScores
 CATS = "doc.cats"
 
 # Key of `doc.user_data` of a reference with the names of components that neither learn from it nor
-# are scored by it, although they read the layer that it has: its corpus is another component's.
+# are scored by it: its corpus is another component's.
 NOT_FOR = "spacy_biomed_not_for"
 
 # Gold items, predicted items and gold items that cannot be predicted; items end with their label.
 Compared = tuple[set[tuple], set[tuple], Collection[tuple]]
 
-# Number of examples to size a model with.
-_SIZING = 4
 # What two encoders read to be compared, and the least cosine of their vectors: of a compressed
 # encoder it was 0.99 or more, of others 0.4.
 _PROBE, _LIKE = ["Aspirin", "75", "mg", "in", "diabetes", "."], 0.9
@@ -57,40 +55,33 @@ class Predictions(NamedTuple):
 class EncoderHead(DescribedHead, BatchLearner):
     """A component with labels whose model starts with an encoder's listener.
 
-    Subclasses implement `predict`, `set_annotations`, `get_loss` and `initialize`. All other
-    differences between heads are defined in the subclass too, and nowhere else: the names of the
-    task and its scores, the corpora it learns from, and the layer it reads (`copy_layer`).
+    Subclasses implement `predict`, `set_annotations`, `get_loss` and `initialize`. All that
+    distinguishes a head is in its class (`DescribedHead`).
 
     Attributes:
-        model: computes scores for documents.
         settings: stored in `cfg` and saved with the component. They include learn_rate_factor,
             which multiplies the learning rate of the head, not of the encoder.
     """
 
     def tally(self, examples: Iterable[Example]) -> list[dict[str, list[float]]]:
-        """What each annotated document contributes to the scores, without any text.
+        """What each annotated document contributes to the scores, for paired tests of pipelines.
 
-        Paired tests of two pipelines resample the documents' contributions.
-
-        Returns:
-            by label the numbers of what is found, wrong and missed; heads whose scores are not made
-            of these have other numbers, or an empty list.
+        By label these are the numbers of what is found, wrong and missed; heads whose scores are
+        not made of these have other numbers, or an empty list.
         """
-        tallies = []
-        for example in examples:
-            compared = self.compare(example)
-            if compared is not None:
-                by_label = LabelScores.count([compared]).by_label.items()
-                counts = {label: (score.tp, score.fp, score.fn) for label, score in by_label}
-                tallies.append({label: list(map(float, own)) for label, own in counts.items()})
-        return tallies
+        found = (LabelScores.count([one]) for one in map(self.compare, examples) if one is not None)
+        return [
+            {
+                label: [float(score.tp), float(score.fp), float(score.fn)]
+                for label, score in scores.by_label.items()
+            }
+            for scores in found
+        ]
 
     def compare(self, example: Example) -> Compared | None:
-        """The gold and predicted items of a document, and gold items that cannot be predicted.
+        """The arguments of `LabelScores.add` for a document.
 
-        Returns:
-            arguments of `LabelScores.add`; None if the document is not annotated, or the scores are
-            not made of items.
+        None if it is not annotated, or the scores are not made of items.
         """
         return None
 
@@ -116,10 +107,7 @@ class EncoderHead(DescribedHead, BatchLearner):
         return tuple(self.cfg["labels"])
 
     def add_label(self, label: str) -> int:
-        """Add a label.
-
-        Returns:
-            1 if the label is new, 0 if it was known.
+        """Add a label; return 1 if it is new, else 0.
 
         Raises:
             ValueError: if the label is new and the model's output is already sized.
@@ -149,13 +137,11 @@ class EncoderHead(DescribedHead, BatchLearner):
         )
 
     def size_model(self, examples: Iterable[Example], columns: int | None = None) -> None:
-        """Initialise the model with the first few examples, without running the encoder.
+        """Initialise the model with the first four examples, without running the encoder.
 
-        Args:
-            examples: only the first four are used.
-            columns: number of scores of a document; None if the model knows it or does not need it.
+        `columns` is the number of scores of a document; None if the model does not need it.
         """
-        sample = [example.predicted for example in islice(examples, _SIZING)]
+        sample = [example.predicted for example in islice(examples, 4)]
         output = None if columns is None else self.model.ops.alloc2f(len(sample), columns)
         with sizing(self.model):
             self.model.initialize(X=self.make_input(sample), Y=output)
@@ -165,11 +151,7 @@ class EncoderHead(DescribedHead, BatchLearner):
         return docs
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Annotate a stream of documents, in the encoder's batches.
-
-        Args:
-            batch_size: documents in a batch; fewer if they are long.
-        """
+        """Annotate a stream of documents, in the encoder's batches."""
         handle_error = self.get_error_handler()
         for docs in batch_docs(stream, batch_size):
             try:
@@ -189,13 +171,9 @@ class EncoderHead(DescribedHead, BatchLearner):
             self.finish_update(sgd)
 
     def learn(self, examples: list[Example], docs: list[Doc]) -> float:
-        """Accumulate the gradients of a batch, for the head and its encoder.
+        """Accumulate the gradients of a batch, for the head and its encoder; return the loss.
 
-        Args:
-            docs: the predicted documents of the examples.
-
-        Returns:
-            the loss.
+        `docs` are the predicted documents of the examples.
         """
         if not any(map(self.has_annotation, examples)) and skip_batch(self.model, docs):
             return 0.0
@@ -274,11 +252,7 @@ class EncoderHead(DescribedHead, BatchLearner):
                 )
 
     def finish_update(self, sgd: Optimizer) -> None:
-        """Update the head's parameters, at the head's learning rate.
-
-        After batches without annotation they do not change: neither the optimizer's momentum nor
-        its weight decay is applied.
-        """
+        """Update the head's parameters, at its learning rate, unless nothing was annotated."""
         if not self._has_gradient:
             return
         self._has_gradient = False
@@ -286,10 +260,7 @@ class EncoderHead(DescribedHead, BatchLearner):
 
 
 class CalibratedHead(EncoderHead):
-    """A head with calibrated probabilities; `calibrate` keeps their curves in its settings.
-
-    Further training drops them: they are not true of other weights.
-    """
+    """A head whose settings keep the curves of `calibrate`, until it is trained further."""
 
     @property
     def is_calibrated(self) -> bool:
@@ -297,10 +268,7 @@ class CalibratedHead(EncoderHead):
         return self.cfg["calibration"] is not None
 
     def calibrate(self, probability: Floats1d, label: Ints1d) -> Floats1d:
-        """Calibrate probabilities, if there are curves, by the places of their labels.
-
-        All are (predictions,).
-        """
+        """Calibrate probabilities by the places of their labels: (predictions,) each."""
         fitted = self.cfg["calibration"]
         if fitted is None:
             return probability
@@ -386,21 +354,19 @@ class CatsHead(EncoderHead):
         """Raise BiomedError if another head writes the same labels, in place of this one's."""
         components: list[tuple[str, Any]] = [] if nlp is None else nlp.pipeline
         for name, other in components:
-            if other is not self and isinstance(other, CatsHead):
-                shared = [label for label in self.labels if label in other.labels]
-                if shared:
+            if other is self or not isinstance(other, CatsHead):
+                continue
+            for label in self.labels:
+                if label in other.labels:
                     raise BiomedError(
-                        f"'{self.name}' and '{name}' both have the label {quote(shared[0])}, and "
-                        "in doc.cats one would replace the other: give each its own labels "
+                        f"'{self.name}' and '{name}' both have the label {quote(label)}, and in "
+                        "doc.cats one would replace the other: give each its own labels "
                         f"(initialize.components.{self.name}.labels)"
                     )
 
 
 def add_labels(head: EncoderHead, examples: Iterable[Example]) -> list[str]:
-    """Add the labels of examples that a trained head does not know yet.
-
-    Returns:
-        the new labels, in the order of their scores, which follow those of the known labels.
+    """Add the labels of examples that a trained head does not know yet, and return them.
 
     Raises:
         BiomedError: if there are new labels and this kind of head cannot grow.
@@ -444,7 +410,7 @@ def _finish_loading(head: EncoderHead) -> EncoderHead:
 def skip_batch(model: Model, docs: list[Doc]) -> bool:
     """Tell the encoder that a batch without annotation has no gradient.
 
-    Return False if the model also listens to another component, which expects a gradient of zeros.
+    Return False if the model also listens to another component, which expects zeros.
     """
     listeners = [node for node in model.walk() if hasattr(node, "upstream_name")]
     if not all(isinstance(listener, EncoderListener) for listener in listeners):

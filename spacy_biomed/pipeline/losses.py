@@ -8,7 +8,7 @@ from ..arrays import Floats2d
 def log_normalizer(scores: Floats2d, exclusive: bool) -> Floats2d:
     """What to subtract from scores, (docs, labels), to get log probabilities, without overflow.
 
-    It is (docs, 1) for a softmax over the labels, or (docs, labels) for a sigmoid of each.
+    It is (docs, 1) for a softmax over exclusive labels, or (docs, labels) for a sigmoid of each.
     """
     xp = get_array_module(scores)
     if exclusive:
@@ -20,10 +20,7 @@ def log_normalizer(scores: Floats2d, exclusive: bool) -> Floats2d:
 def cross_entropy(
     scores: Floats2d, targets: Floats2d, exclusive: bool
 ) -> tuple[Floats2d, Floats2d]:
-    """The cross-entropy of each label, and the gradient of their sum: (docs, labels) each.
-
-    The targets are probabilities. Exclusive scores are of a softmax, others each of a sigmoid.
-    """
+    """The cross-entropy of each label, and the gradient of their sum: (docs, labels) each."""
     normalizer = log_normalizer(scores, exclusive)
     losses = targets * (normalizer - scores) if exclusive else normalizer - targets * scores
     return losses, get_array_module(scores).exp(scores - normalizer) - targets

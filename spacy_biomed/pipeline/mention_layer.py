@@ -38,17 +38,13 @@ def install_extensions() -> None:
 
 def get_confidence(span: Span) -> float | None:
     """`span._.confidence`, without the time that `span._` takes."""
-    found = get_user_data(span.doc).get(_confidence_key(span))
-    # Old stored documents have a number.
-    return found.get(span.label_) if isinstance(found, dict) else found
+    return get_user_data(span.doc).get(_confidence_key(span), {}).get(span.label_)
 
 
 def set_confidence(span: Span, value: float | None) -> None:
     """Set `span._.confidence`, without the time that `span._` takes."""
     stored, key = get_user_data(span.doc), _confidence_key(span)
-    found = stored.get(key)
-    others = found if isinstance(found, dict) else {}
-    stored[key] = {**others, span.label_: value}
+    stored[key] = {**stored.get(key, {}), span.label_: value}
 
 
 def _confidence_key(span: Span) -> tuple[str, str, int, int]:
@@ -174,7 +170,7 @@ class GoldLayer:
 def copy_mentions(source: Doc, target: Doc, spans_key: str | None, *, is_partial: bool) -> bool:
     """Copy mentions and their scope, to an absent span group from `doc.ents`, if there are any.
 
-    With `is_partial`, so is a partly annotated `doc.ents`, though a group marks no tokens as such.
+    With `is_partial`, a partly annotated `doc.ents` is copied to a group too.
     """
     if spans_key is not None and spans_key in source.spans:
         copy_group(source, spans_key, target)
@@ -209,8 +205,8 @@ def align_spans(
 class Finders(NamedTuple):
     """The components that may write mentions to a layer, and the labels that they declare.
 
-    They are silent if one declares none, or if the mentions have another source. What those before
-    a `biomed_ner` have found is replaced by it.
+    They are silent if one declares none, or if the mentions have another source. What `replaced`
+    have found is replaced by a `biomed_ner` behind them.
     """
 
     names: list[str]

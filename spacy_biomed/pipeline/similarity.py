@@ -39,9 +39,7 @@ class BiomedSimilarity(CatsHead):
     as `doc.spans["pair"]`. A document that is not a pair gets a number too, so a number can also be
     learned for single texts.
 
-    Scores are `similarity_pearson` and `similarity_spearman`. If the component's name is not the
-    factory's, the scores include it, as in `similarity_{name}_pearson`, to distinguish several
-    components. Then `training.score_weights` has to list these names.
+    `score_similarity` describes the scores.
 
     Attributes:
         model: `spacy_biomed.TextClassifier.v1`, or any model that returns numbers, (docs, 1).
@@ -138,12 +136,8 @@ class BiomedSimilarity(CatsHead):
     def get_loss(self, examples: Iterable[Example], scores: Floats2d) -> tuple[float, Floats2d]:
         """Mean squared error over the annotated documents of the batch, and its gradient.
 
-        Args:
-            scores: (docs, 1), in standard deviations from the mean unless `standardize` is false.
-                So is the loss.
-
-        Returns:
-            the loss, and its gradient with respect to the scores.
+        The scores, (docs, 1), and the loss are in standard deviations unless `standardize` is
+        false.
         """
         xp = self.model.ops.xp
         gold = np.array([self._target(example) for example in examples], dtype="float32")
@@ -207,10 +201,7 @@ def gold_number(reference: Doc, label: str) -> float:
 def score_similarity(
     examples: Iterable[Example], *, labels: Iterable[str], **cfg: object
 ) -> dict[str, float | None]:
-    """Pearson's and Spearman's correlation, over the documents with a predicted and a gold number.
-
-    Args:
-        labels: exactly one label, whose number is scored.
+    """Correlations of the predicted and the gold numbers of one label, where both are there.
 
     Returns:
         `similarity_pearson`, which papers report for sentence similarity, and
@@ -231,10 +222,9 @@ def score_similarity(
 
 
 def correlate(predicted: Floats1d, gold: Floats1d) -> float | None:
-    """Pearson's correlation coefficient of two series, (n,) each.
+    """Pearson's correlation coefficient of two series, (n,) each; None if it is undefined.
 
-    It is None if there are fewer than two gold numbers, or all are the same. It is 0 if all
-    predictions are the same, or one is not finite (of a model that diverged).
+    It is 0 if all predictions are the same, or one is not finite (of a model that diverged).
     """
     if len(gold) < 2 or np.ptp(gold) == 0.0:
         return None

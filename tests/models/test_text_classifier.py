@@ -102,5 +102,5 @@ def test_documents_without_rows_alone_have_zeros():
 
 
 def test_a_listener_that_keeps_word_pieces_apart_is_refused():
-    with pytest.raises(BiomedError, match="pooling = 'pieces'.*'cls', 'first' or 'mean'"):
+    with pytest.raises(BiomedError, match="pooling = 'pieces'.*use cls, first or mean"):
         TextClassifier_v1(EncoderListener_v1("pieces"))

@@ -27,11 +27,10 @@ class Calibration:
 
     Attributes:
         recalls: of the labels that have a recall target.
-        predictions: number of predictions that the confidence is fitted on; with none, confidences
-            are not calibrated.
+        predictions: number of predictions that the confidence is fitted on, if any.
         own_curves: the labels that have enough predictions for a curve of their own.
-        before, after: the predictions by the model's own probability, and by the confidence. The
-            second is optimistic, as it is of the predictions that it was fitted on.
+        before, after: the predictions by the model's own probability, and by the confidence that
+            was fitted on them.
     """
 
     recalls: list[LabelRecall]
@@ -62,19 +61,16 @@ def calibrate(
     They must not have been trained on that corpus. First come the offsets that reach the recall
     target of a `biomed_ner` (`fit_recall`), then the curves from the model's probability of an
     entity, or of an assertion, to the share of correct ones (`models.confidence_curves`). Both are
-    in the component's `cfg`, so they are saved with it. Entities count as in `score_mentions`:
-    those of which nothing is known are left out.
+    in the component's `cfg`, so they are saved with it. Entities count as in `score_mentions`.
 
     Args:
-        nlp: the pipeline; any encoder.
         examples: documents with gold mentions, as a corpus reader gives them.
         target_recall: the share of each label's mentions to find, above 0 and at most 1, or such
             shares by label, "*" for all others; None for the components' setting `target_recall`.
         recall_measure: what the recall counts, "exact" matches or mentions that are "covered"
             (`fit_recall`); None for the components' setting.
         unseen_share: the share of mentions in texts to come whose wording is not a mention in the
-            training part. A development part that shares documents with the training part has too
-            few of them, and they are wrong more often. If a label's share of predictions is lower,
+            training part; they are wrong more often. If a label's share of predictions is lower,
             those not seen weigh more. None to weigh all alike.
 
     Returns:

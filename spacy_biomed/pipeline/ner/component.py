@@ -46,17 +46,11 @@ NEW_TAGS_SHARE = 0.01
 
 
 class PredictedMentions(NamedTuple):
-    """The entities found in one document.
+    """The entities found in one document, all (spans,)."""
 
-    Attributes:
-        spans: in tokens of the document.
-        probability: (spans,) the model's own probabilities.
-        confidence: (spans,) the calibrated probabilities; the same where nothing is calibrated.
-    """
-
-    spans: Spans
-    probability: Floats1d
-    confidence: Floats1d
+    spans: Spans  # in tokens of the document
+    probability: Floats1d  # the model's own
+    confidence: Floats1d  # calibrated; the same where nothing is
 
 
 def mention_scorer_v1() -> Callable:
@@ -68,13 +62,12 @@ class BiomedNER(CalibratedHead, LabelHead):
     """Recognise entities by classifying tokens and decoding the best valid tag sequence.
 
     The architecture is a linear layer over the encoder, trained with cross-entropy, as in the
-    fine-tuning of BERT. The tag scheme and the decoding exclude invalid sequences.
+    fine-tuning of BERT.
 
     The component declares the extension `span._.confidence`, the probability that exactly this span
     with this label is right, as `calibrate` fitted it on a development corpus. Before that, and
-    after further training, it is the model's own (`is_calibrated` is then False): the product of
-    the probabilities of the tokens' tags. With `spans_key` the same numbers are in
-    `doc.spans[spans_key].attrs["scores"]`. `predict` gives both.
+    after further training, it is the model's own: the product of the probabilities of the tokens'
+    tags. With `spans_key` the same numbers are in `doc.spans[spans_key].attrs["scores"]`.
 
     Attributes:
         model: `spacy_biomed.TokenClassifier.v1`, or any model that returns a Ragged of scores: data
@@ -202,16 +195,13 @@ class BiomedNER(CalibratedHead, LabelHead):
     def decode(
         self, log_probs: Floats2d, is_space: np.ndarray, lengths: Ints1d
     ) -> tuple[Spans, Floats1d]:
-        """Find the entities of a batch in the log probabilities of its tokens' tags.
+        """Find the entities of a batch, and their probabilities, (spans,).
 
         Args:
-            log_probs: (tokens, tags), all documents concatenated; zeros for tokens that the encoder
-                did not read. Tags of entities that would begin or end with white space get -inf.
+            log_probs: (tokens, tags) of the tags, all documents concatenated; zeros for tokens that
+                the encoder did not read. Entities that begin or end with white space get -inf.
             is_space: (tokens,) whether a token is white space.
             lengths: (docs,) number of tokens in each document.
-
-        Returns:
-            the entities, and their probabilities, (spans,).
         """
         is_read = log_probs.any(axis=1)
         if not is_read.all():
@@ -300,26 +290,15 @@ class BiomedNER(CalibratedHead, LabelHead):
 
         The target of a token is its gold tag, a teacher's probabilities, or a mixture of the two
         (Hinton et al. 2015, "Distilling the Knowledge in a Neural Network", at temperature 1). A
-        token with neither is ignored. If a token has several rows (word pieces), all of them have
-        the token's target.
+        token with neither is ignored. All rows (word pieces) of a token have its target.
 
-        Some documents annotate only some of the labels. There a token without a mention may be
-        outside or may have any tag of the labels that are not annotated: its loss is the negative
-        logarithm of the total probability of these tags.
+        Where a document leaves labels open, a token without a mention may be outside or have any of
+        their tags: its loss is the negative logarithm of the total probability of these tags.
 
         A teacher may know only some of the labels (`spacy biomed init-config --source`). Its
-        "outside" then means outside or a label it does not know, unless the gold excludes that. So
-        its probability of "outside" is the target for the total probability of several tags:
-
-        - A token without annotation has "outside" and all tags that the teacher does not know.
-        - A token without a mention, in a document that annotates only some of the labels, has
-          "outside" and the tags that neither the teacher knows nor the document annotates.
-        - A token without a mention, in a document that annotates every label, has only "outside",
-          since the gold excludes other tags. So has a token with a mention of a label that the
-          teacher knows.
-
-        A token with a mention of a label that the teacher does not know has its gold tag as its
-        target, without the teacher.
+        probability of "outside" is then the target for the total probability of "outside" and the
+        tags that it does not know, as far as the gold leaves them open. A token with a mention of a
+        label that the teacher does not know has its gold tag as its target.
 
         Returns:
             the loss, and its gradient with respect to the scores, (rows, tags).
@@ -341,9 +320,7 @@ class BiomedNER(CalibratedHead, LabelHead):
 
         A new tag starts with the weights of "O" and a lower bias. Together the new tags have a
         hundredth of the probability of "O" for every token, as rare classes have in Lin et al.
-        2017, "Focal Loss for Dense Object Detection", section 4.1. So the best sequence never has a
-        new tag, the scores of the other tags do not change, and the new tags profit from what was
-        learned for "O".
+        2017, "Focal Loss for Dense Object Detection", section 4.1. So nothing changes at first.
         """
         if self.model.name != "token_classifier":
             super().grow(labels)

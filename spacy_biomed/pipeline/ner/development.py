@@ -170,15 +170,11 @@ class LabelRecall:
     """What a recall target makes of a label on the development corpus.
 
     Attributes:
-        label: its name.
-        target: the recall to reach.
         offset: what is added to the log odds of its entities.
         gold: number of its gold mentions, of those that tokens can represent.
-        recall_before, recall: without and with all offsets, from 0 to 1, as the measure counts; not
-            a number without gold.
+        recall_before, recall: without and with all offsets, from 0 to 1, as the measure counts.
         precision_before, precision: share of the entities that are right, with the measure
-            "covered" of those that share a token with a gold mention; not a number if nothing is
-            found.
+            "covered" of those that share a token with a gold mention; NaN if nothing is found.
     """
 
     label: str
@@ -201,18 +197,17 @@ def fit_recall(
     """Set the offsets with which the labels of a `biomed_ner` reach a recall.
 
     The entities that are found without offsets stay. Beside them, the odds of a label's entities
-    are multiplied by the exponential of its offset (`TagScheme.find_more`). Recall is over the gold
-    mentions that tokens can represent. Of the offsets from 0 in steps of 0.25, a label has the
-    first that reaches the target, or else the first with the highest recall. Labels compete for the
-    same tokens, so the search raises all that are below their target together.
+    are multiplied by the exponential of its offset (`TagScheme.find_more`). Of the offsets from 0
+    in steps of 0.25, a label has the first that reaches the target, or else the first with the
+    highest recall. Labels compete for the same tokens, so all below their target rise together.
 
     The measure "exact" counts mentions whose span and label are found. "covered" counts mentions
     all of whose words are in entities of labels that have a target, whatever the boundaries: what
     counts where mentions are removed from the text.
 
     Args:
-        target: above 0 and at most 1, or by label, "*" for all others. None, and labels that are
-            left out, are decoded as they are.
+        target: above 0 and at most 1, or by label, "*" for all others; None, and labels that are
+            left out, have no offset.
 
     Returns:
         what it makes of each label that has a target, and gold mentions.

@@ -24,20 +24,17 @@ def score_mentions(
     mentions that do not fit token boundaries (`doc._.unaligned_mentions`) count as missed. So do
     mentions of a span group that overlap a longer mention, since tags cannot represent them.
 
-    Documents without the layer are not scored. Some predictions are not counted unless they are
-    gold mentions: predictions of a label that a document does not annotate, or in a region that is
-    uncertain for their label (`annotations.annotation_scope`). Predictions in `doc.ents` that
-    overlap a token without annotation are never counted.
-
-    If references mark the spans seen in training (`doc.spans["seen_in_training"]`), the same scores
-    are also computed over the gold and predicted mentions that were not seen, if there are any.
+    Documents without the layer are not scored. Predictions are not counted where nothing is known:
+    of a label that a document does not annotate, in a region that is uncertain for their label
+    (`annotations.annotation_scope`), or over a token of `doc.ents` without annotation.
 
     Returns:
         `ents_p`, `ents_r`, `ents_f` and `ents_per_type`, or with a spans key `spans_{key}_p`, ...;
         None if no document has the layer. `ents_ece`, the expected calibration error of the
         predictions that count, and `ents_reliability`, its ten bins (`Reliability.to_rows`); None
-        if no prediction has a confidence. If references mark the seen spans, also `spans_unseen_p`,
-        `_r`, `_f` and `_per_type`, or with a spans key `spans_{key}_unseen_p`, ...
+        if no prediction has a confidence. If references mark the spans seen in training
+        (`doc.spans["seen_in_training"]`) and some were not, also `spans_unseen_p`, `_r`, `_f` and
+        `_per_type` of these, or with a spans key `spans_{key}_unseen_p`, ...
     """
     names = "ents" if spans_key is None else f"spans_{spans_key}"
     unseen_names = f"spans_{UNSEEN}" if spans_key is None else f"{names}_{UNSEEN}"

@@ -22,12 +22,11 @@ from ..mention_layer import align_spans, find_missing, gold_spans
 
 
 class Truth(NamedTuple):
-    """The targets for the tags of a document's tokens.
+    """The targets for the tags of a document's tokens: (tokens, tags) each.
 
     Attributes:
-        targets: (tokens, tags) the target probabilities; zeros where nothing is known.
-        joint: (tokens, tags) the tags of a token for which only the sum of the targets is known;
-            the model is free to divide it among them. False for other tokens.
+        targets: probabilities; zeros where nothing is known.
+        joint: the tags of a token for which only the sum of the targets is known.
     """
 
     targets: Floats2d
@@ -59,11 +58,7 @@ class TagTargets:
         return truth if taught is None else self._ask_teacher(example, tags, truth, taught)
 
     def _ask_teacher(self, example: Example, tags: Ints1d, gold: Truth, taught: Floats2d) -> Truth:
-        """Combine the targets from the gold with a teacher's probabilities.
-
-        `tags` are gold tags, (tokens,), MISSING where nothing is known. `taught` is (tokens of the
-        reference, tags).
-        """
+        """Combine targets from gold tags, (tokens,), with a teacher's: (reference tokens, tags)."""
         predicted, reference = _same_tokens(example)
         taught = taught[reference]
         targets, allowed = gold.targets.copy(), gold.joint.copy()
@@ -97,10 +92,9 @@ class TagTargets:
         return is_unknown
 
     def _allowed_tags(self, example: Example, tags: Ints1d) -> np.ndarray:
-        """The tags that each token without a mention may have: (tokens, tags).
+        """(tokens, tags) the tags that a token without a mention may have, where some are open.
 
-        They are False for tokens with a gold tag, (tokens,), other than "O". All are False if every
-        token without a mention is outside.
+        They are False for tokens with a gold tag, (tokens,), other than "O".
         """
         scope = get_scope(example.reference, self.spans_key)
         label_ids = {label: i for i, label in enumerate(self.scheme.labels)}

@@ -53,11 +53,8 @@ class BiomedQA(EncoderHead):
     With `no_answer` the component also learns that a context does not answer its question, from
     references whose group is empty. The first word of the question stands for "no answer", like
     [CLS] in SQuAD 2.0, which is not a token of a Doc. The probability of no answer is in
-    `attrs["no_answer"]`, and less probable answers are left out.
-
-    Scores are `qa_exact`, `qa_f1`, `qa_strict`, `qa_lenient` and `qa_mrr` (see `score_answers`). If
-    the component's name is not the factory's, the scores include it: `qa_{name}_exact`, .... Then
-    `training.score_weights` has to list these names.
+    `attrs["no_answer"]`, and less probable answers are left out. `score_answers` describes the
+    scores.
 
     Attributes:
         model: `spacy_biomed.AnswerClassifier.v1`, or any model that returns a Ragged of scores of
@@ -187,11 +184,8 @@ class BiomedQA(EncoderHead):
         Each is a softmax over the words of the whole context. If a document has several answers, or
         an answer in several places, the loss is -log of the sum of all their probabilities. Both
         follow Clark and Gardner 2018, "Simple and Effective Multi-Paragraph Reading Comprehension":
-        noisy labels, and the shared normalisation over all paragraphs.
-
-        A document is ignored if it is not a pair, if `doc.spans["answer"]` is absent, or if none of
-        its answers fits the words of the context. If the group is empty, the target is the place of
-        no answer; with `no_answer = false` the document is ignored.
+        noisy labels, and the shared normalisation over all paragraphs. A document that is not a
+        pair, or none of whose answers fits the words of the context, is ignored.
 
         Returns:
             the loss, and its gradient with respect to the scores, (rows, 2).

@@ -24,15 +24,10 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class Question(NamedTuple):
-    """The given and the annotated answers of a question.
+    """The given and the annotated answers of a question; none if there is no answer."""
 
-    Attributes:
-        answers: given answers, the best first; empty for the prediction that there is no answer.
-        gold: all annotated answers, including synonyms; empty if there is no answer.
-    """
-
-    answers: Sequence[str]
-    gold: Sequence[str]
+    answers: Sequence[str]  # the best first
+    gold: Sequence[str]  # including synonyms
 
 
 def score_questions(questions: Iterable[Question]) -> dict[str, float | None]:
@@ -120,12 +115,11 @@ def score_answers(examples: Iterable[Example], **cfg: object) -> dict[str, objec
     Documents with the same question and its identifier (`document_keys.question_id`) are scored as
     one question. The answers of all of them are ranked by probability; answers with the same
     text are merged and their probabilities summed, as in the evaluation of BioBERT (Lee et al.
-    2020). The annotated answers are also those of all these documents, compared as text, including
-    answers that do not fit tokens. Documents that are not annotated are not scored.
+    2020). Annotated answers are compared as text, including those that do not fit tokens.
 
     Returns:
-        `qa_exact`, `qa_f1`, `qa_strict`, `qa_lenient`, `qa_mrr`, from 0 to 1 (`qa_scores`); None if
-        no document is annotated.
+        `qa_exact`, `qa_f1`, `qa_strict`, `qa_lenient`, `qa_mrr`, from 0 to 1 (`score_questions`);
+        None if no document is annotated.
     """
     scores = score_questions(collect_questions(examples))
     return {f"qa_{name}": value for name, value in scores.items()}

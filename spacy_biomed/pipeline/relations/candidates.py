@@ -87,10 +87,9 @@ def find_candidates(
     """Find the pairs of mentions that may be related.
 
     With `reads_marks` a document whose text marks two arguments is a single candidate. Otherwise
-    two mentions are a candidate if their types are an allowed pair and they share no character. At
-    most `max_distance` tokens lie between them, and they begin in the same sentence, if the
-    document has sentences. The window is their sentence, but at most `max_distance` tokens on each
-    side.
+    two mentions are a candidate if their types are an allowed pair, they share no character, at
+    most `max_distance` tokens lie between them, and they begin in the same sentence. The window is
+    their sentence, but at most `max_distance` tokens on each side.
 
     Args:
         place: the document's place in its batch.

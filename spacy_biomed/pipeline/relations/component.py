@@ -42,24 +42,21 @@ class BiomedRelations(RelationHead):
     Each pair of entities that may be related (a candidate) is classified separately. The encoder
     reads their sentence with both marked, as in `<< Aspirin >> inhibits [[ COX-1 ]]`, or with their
     types instead of their words, as in `@CHEMICAL$ inhibits @GENE$` (Peng et al. 2020, "An
-    Empirical Study of Multi-Task Learning on BERT for Biomedical Text Mining", section 3.2). Other
-    entities of the sentence are not changed. A linear layer over the vector of the first position
-    scores the relations and, if they exclude each other, the absence of a relation.
+    Empirical Study of Multi-Task Learning on BERT for Biomedical Text Mining", section 3.2). A
+    linear layer over the vector of the first position scores the relations and, if they exclude
+    each other, the absence of a relation.
 
     A document whose text marks two arguments in one of these ways is a single candidate, whatever
-    entities it has, if the component has learned from such texts. Corpora of marked sentences
-    consist of them. They are read through the listener, like any document. The texts of other
-    candidates are encoded by the model that the listener listens to, in batches over all documents;
-    in training that model learns from them too.
+    entities it has, if the component has learned from such texts. It is read through the listener,
+    like any document. The texts of other candidates are encoded by the model that the listener
+    listens to, in batches over all documents; in training that model learns from them too.
 
     Entities are in `doc.ents` or a span group. In prediction they come from components before this
     one, in training from the reference. `doc._.relations` is a list of `SpanRelation`: head and
     tail as spans, the label and its probability. If it is None in a reference, the document is not
     annotated: it gives no loss and no score. Relations of other components stay on a document.
 
-    Scores are `relations_micro_p`, `_r`, `_f`, `relations_macro_p`, `_r`, `_f` and
-    `relations_per_type`. A component with another name than the factory's has its name in its
-    scores: `relations_{name}_micro_f`, ..., which `training.score_weights` then has to name.
+    `score_relations` describes the scores.
 
     Attributes:
         model: `spacy_biomed.RelationClassifier.v1`.
@@ -228,10 +225,7 @@ class BiomedRelations(RelationHead):
     def _cut_windows(
         self, candidates: list[Candidate], texts: dict[int, str], encoder: Model
     ) -> list[str]:
-        """The texts of windows, with fewer words around the arguments where they are too long.
-
-        The vector of the first position knows no more than what the encoder reads at once.
-        """
+        """The texts of windows, with fewer words where the encoder could not read one at once."""
         shim, style, words = encoder.shims[0], self.cfg["arguments"], self.cfg["max_distance"]
         tokenizer = shim.tokenizer
         room = min(encoder.attrs["window"], shim.longest)
@@ -278,10 +272,7 @@ class BiomedRelations(RelationHead):
         return loss / count
 
     def gold(self, examples: Iterable[Example]) -> tuple[list[Candidate], Floats2d]:
-        """Find the candidates of annotated documents, and the targets of their scores.
-
-        Returns:
-            the candidates, and 1.0 for what is true, else 0.0: (candidates, scores).
+        """The candidates of annotated documents, and 1.0 for what is true, else 0.0.
 
         Raises:
             BiomedError: if a label is unknown, or a pair has two that exclude each other.

@@ -134,9 +134,8 @@ def _one_hot(classes: Ints1d, count: int) -> Floats2d:
 def find_concepts(text: str, mentions: Sequence[Span]) -> list[frozenset[Concept]]:
     """Find the concepts of each mention of a document: the identifiers in `span.kb_id_`.
 
-    A mention without an identifier means what its name, or the long form that the text defines for
-    it, says, whatever its case, plural and hyphens. Mentions of different types never mean the
-    same.
+    A mention without one means what its name, or the long form that the text defines for it, says,
+    whatever its case, plural and hyphens. Mentions of different types never mean the same.
     """
     long_forms: dict[str, str] = {}
     for found in find_abbreviations(text):

@@ -45,14 +45,12 @@ def score_concepts(
     BioCreative VIII"): each pair of a document counts once, whatever its mentions and its
     direction, as a pair and with its type.
 
-    Concepts are those of the gold mentions (`find_concepts`). A predicted relation is between the
-    concepts of the gold mentions of the same type that share a character with its two mentions. So
-    it needs no identifiers. If these mentions have several concepts, all gold pairs among them are
-    found. A predicted relation with a mention that no gold mention overlaps is wrong, and counts
-    once for each name.
+    A predicted relation is between the concepts of the gold mentions of the same type that share a
+    character with its two mentions. So it needs no identifiers. If these mentions have several
+    concepts, all gold pairs among them are found. A predicted relation with a mention that no gold
+    mention overlaps is wrong, and counts once for each name.
 
     Args:
-        examples: predicted and reference documents.
         labels: of the component; predicted relations with other labels belong to other components.
         spans_key: the span group with the entities; None for `doc.ents`.
         finder: name of the component, whose relations alone count; None for any with its labels.

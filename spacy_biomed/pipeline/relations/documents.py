@@ -18,7 +18,7 @@ from ..factories import configure_head, register_factory
 from ..losses import find_probabilities, mean_cross_entropy
 from ..mention_layer import gold_spans
 from .concept_pairs import ConceptPairs, find_concept_pairs
-from .concept_scores import ConceptRelation, compare_concepts, create_shares, find_gold
+from .concept_scores import compare_concepts, create_shares, find_gold
 from .head import RelationHead
 
 FACTORY = "biomed_document_relations"
@@ -29,9 +29,8 @@ class BiomedDocumentRelations(RelationHead):
 
     Mentions are grouped by what they mean: by the identifiers in `span.kb_id_`, from a linker or
     from the corpus, or else by their names, with the abbreviations that the text defines. Two
-    groups whose types may be related are classified, from all their mentions that are near enough
-    (`spacy_biomed.ConceptPairClassifier.v1`). The encoder reads a document once. The time is linear
-    in the length of the document.
+    groups whose types may be related are classified, from all their mentions that are near enough.
+    The encoder reads a document once.
 
     Entities are in `doc.ents` or a span group. In prediction they come from components before this
     one, in training from the reference. `doc._.relations` gets a `SpanRelation` for each pair of
@@ -39,8 +38,7 @@ class BiomedDocumentRelations(RelationHead):
     Relations of other components stay. In a reference, a relation between any of the mentions of
     two concepts relates the two; without the layer a document gives no loss and no score.
 
-    Scores are `document_relations_micro_p`, `_r`, `_f` and `_per_type`, and without the label
-    `document_relations_pair_p`, `_r`, `_f` (`score_concepts`).
+    `score_concepts` describes the scores.
 
     Attributes:
         model: `spacy_biomed.ConceptPairClassifier.v1`.
@@ -131,11 +129,9 @@ class BiomedDocumentRelations(RelationHead):
         return _join(docs, [self._find_pairs(doc, None) for doc in docs])
 
     def find_facts(self, examples: Iterable[Example]) -> tuple[set[str], set[tuple[str, str]]]:
-        gold = [one for each in examples for one in self._find_gold(each.reference) or ()]
+        key = self.cfg["spans_key"]
+        gold = [one for each in examples for one in find_gold(each.reference, key) or ()]
         return {one.label for one in gold}, {(one.head[0], one.tail[0]) for one in gold}
-
-    def _find_gold(self, reference: Doc) -> set[ConceptRelation] | None:
-        return find_gold(reference, self.cfg["spans_key"])
 
     def _find_pairs(self, doc: Doc, annotated: Doc | None) -> ConceptPairs:
         spans = annotated and gold_spans(annotated, self.cfg["spans_key"])
@@ -151,9 +147,9 @@ class BiomedDocumentRelations(RelationHead):
         """The pairs of concepts of each document, and what is true: (pairs, labels and none)."""
         found, rows = [], [np.zeros((0, self.columns), dtype="float32")]
         for example in examples:
-            gold = self._find_gold(example.reference) if len(example.predicted) else None
-            annotated = None if gold is None else example.reference
-            pairs = self._find_pairs(example.predicted, annotated)
+            doc, reference = example.predicted, example.reference
+            gold = find_gold(reference, self.cfg["spans_key"]) if len(doc) else None
+            pairs = self._find_pairs(doc, None if gold is None else reference)
             found.append(pairs)
             if gold is not None:
                 self.check_labels(one.label for one in gold)

@@ -46,11 +46,8 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
     scored. Exclusive classes are annotated only if a document has values for all of them. Values
     between 0 and 1 are learned as the probability of the label.
 
-    Scores are spaCy's `cats_score`, `cats_macro_f`, ... and, if classes are not exclusive, the
-    example-based `cats_example_f` and the scores of whole texts `cats_text_macro_f`, which differ
-    if documents are parts of texts, such as sentences of abstracts (`score_classes`). If the
-    component's name is not the factory's, the scores include it, as in `cats_{name}_score`, to
-    distinguish several components. Then `training.score_weights` has to list these names.
+    `score_classes` describes the scores. If the component's name is not the factory's, their names
+    include it, as in `cats_{name}_score`, and `training.score_weights` has to list these.
 
     Attributes:
         model: `spacy_biomed.TextClassifier.v1`, or any model that returns scores, (docs, labels).
@@ -159,18 +156,11 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
         return is_gold or bool(soft_label_classes(reference, self.name))
 
     def get_loss(self, examples: Iterable[Example], scores: Floats2d) -> tuple[float, Floats2d]:
-        """Mean cross-entropy over the annotated labels of the batch, and its gradient.
+        """Mean cross-entropy over what is annotated in the batch, and its gradient.
 
-        For exclusive classes it is the mean over annotated documents, else the mean binary
-        cross-entropy over annotated labels of documents. The target is the gold value, a teacher's
-        probability, or a mixture of the two (Hinton et al. 2015, "Distilling the Knowledge in a
-        Neural Network", at temperature 1).
-
-        Args:
-            scores: (docs, labels).
-
-        Returns:
-            the loss, and its gradient with respect to the scores.
+        For exclusive classes that are documents, else labels of documents. The target is the gold
+        value, a teacher's probability, or a mixture of the two (Hinton et al. 2015, "Distilling the
+        Knowledge in a Neural Network", at temperature 1). Scores are (docs, labels).
         """
         xp = self.model.ops.xp
         targets = xp.asarray(np.stack([self._targets(example) for example in examples]))

@@ -64,8 +64,7 @@ def score_classes(
 
     `cats_score` is macro F1 over the classes, which Lewis et al. (2020, "Pretrained Language Models
     for Biomedical and Clinical Tasks", table 1) report for Hallmarks of Cancer, or the positive
-    label's F1 if there is one. Exclusive classes also have accuracy, as papers report it for
-    inference. Gold values between 0 and 1 count as positive from 0.5 on; of exclusive classes, the
+    label's F1 if there is one. Gold values count as positive from 0.5 on; of exclusive classes, the
     class with the largest value is positive.
 
     Classes that are not exclusive have two further groups of scores. Both are of whole texts:
@@ -78,13 +77,12 @@ def score_classes(
     the texts, and the harmonic mean of the two averages. The evaluation script of the BLUE
     benchmark (Peng et al. 2019, "Transfer Learning in Biomedical Natural Language Processing")
     computes these for Hallmarks of Cancer, and prints precision and recall under each other's name.
-    A text for which nothing is predicted has precision 0. A text without a gold class has no recall
-    and is left out; BLUE's corpus has none.
+    A text for which nothing is predicted has precision 0. A text without a gold class is left out.
 
     Returns:
-        spaCy's `cats_*` scores, and `cats_acc`, which is None if the classes are not exclusive;
-        the scores of whole texts are None if they are. If no document is annotated, all are None
-        except `cats_score_desc`.
+        spaCy's `cats_*` scores, and the accuracy `cats_acc`, which is None if the classes are not
+        exclusive; the scores of whole texts are None if they are. If no document is annotated, all
+        are None except `cats_score_desc`.
     """
     labels = list(labels)
     documents, whole_texts = _collect(examples, labels, exclusive)

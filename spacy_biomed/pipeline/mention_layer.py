@@ -38,13 +38,17 @@ def install_extensions() -> None:
 
 def get_confidence(span: Span) -> float | None:
     """`span._.confidence`, without the time that `span._` takes."""
-    return get_user_data(span.doc).get(_confidence_key(span), {}).get(span.label_)
+    found = get_user_data(span.doc).get(_confidence_key(span))
+    # Old stored documents have a number.
+    return found.get(span.label_) if isinstance(found, dict) else found
 
 
 def set_confidence(span: Span, value: float | None) -> None:
     """Set `span._.confidence`, without the time that `span._` takes."""
     stored, key = get_user_data(span.doc), _confidence_key(span)
-    stored[key] = {**stored.get(key, {}), span.label_: value}
+    found = stored.get(key)
+    others = found if isinstance(found, dict) else {}
+    stored[key] = {**others, span.label_: value}
 
 
 def _confidence_key(span: Span) -> tuple[str, str, int, int]:

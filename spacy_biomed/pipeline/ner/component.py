@@ -261,11 +261,13 @@ class BiomedNER(CalibratedHead, LabelHead):
         hashes = [self.vocab.strings.add(label) for label in self.cfg["labels"]]
         key = self.cfg["spans_key"]
         for doc, found in zip(docs, mentions, strict=True):
+            places = zip(*map(np.ndarray.tolist, found.spans), strict=True)
+            made = [Span(doc, start, end, label=hashes[label]) for start, end, label in places]
             spans, confidence = [], []
-            for start, end, label, probability in zip(
-                *map(np.ndarray.tolist, found.spans), found.confidence.tolist(), strict=True
+            for parts, probability in zip(
+                form_spans(doc, made), found.confidence.tolist(), strict=True
             ):
-                for span in form_spans(Span(doc, start, end, label=hashes[label])):
+                for span in parts:
                     set_confidence(span, probability)
                     spans.append(span)
                     confidence.append(probability)
@@ -362,20 +364,27 @@ def split_mentions(
     return result
 
 
-def form_spans(span: Span) -> Iterator[Span]:
-    """The parts of a mention between line ends, without those that have no letter or digit.
+def form_spans(doc: Doc, mentions: Iterable[Span]) -> Iterator[list[Span]]:
+    """The parts of each mention between line ends, without those that have no letter or digit.
 
     A line end counts only if the line was finished there, and not where a text was wrapped
     (`join_wrapped`, `PlainText`). A rule of a table ("|-----|") has no part.
     """
-    text = span.text
-    if not any(map(str.isalnum, text)):
-        return
-    if "\n" not in text.strip() and "\r" not in text.strip():
-        yield span
-        return
-    doc = span.doc
-    plain, joined = PlainText(doc.text), join_wrapped(doc.text)
+    plain = joined = None  # once for all mentions of a document
+    for span in mentions:
+        text = span.text.strip()
+        if not any(map(str.isalnum, text)):
+            yield []
+        elif "\n" not in text and "\r" not in text:
+            yield [span]
+        else:
+            if plain is None or joined is None:
+                plain, joined = PlainText(doc.text), join_wrapped(doc.text)
+            yield list(_split_lines(span, plain, joined))
+
+
+def _split_lines(span: Span, plain: PlainText, joined: str) -> Iterator[Span]:
+    """The parts of a mention that goes over line ends."""
     start, end = plain.to_plain(span.start_char, span.end_char)
     lines = "".join(
         " " if sign == "\n" and "\n" not in joined[slice(*plain.to_original(i, i + 1))] else sign
@@ -386,7 +395,7 @@ def form_spans(span: Span) -> Iterator[Span]:
         if any(map(str.isalnum, stripped)):
             first = start + line.index(stripped)
             place = plain.to_original(first, first + len(stripped))
-            part = doc.char_span(*place, label=span.label, alignment_mode="contract")
+            part = span.doc.char_span(*place, label=span.label, alignment_mode="contract")
             if part is not None:
                 yield part
         start += len(line) + 1

@@ -14,7 +14,7 @@ from thinc.api import Model, Ops
 from thinc.types import Ragged
 
 from ..arrays import Floats2d, Ints1d
-from ..errors import BiomedError
+from ..errors import BiomedError, list_choices
 from .batching.encoded import EncodedBackprop, EncodedBatch, get_encoding, release_encoding
 from .batching.ragged import borders, split_at
 

@@ -32,10 +32,9 @@ from .encoder_head import (
     LabelHead,
     Predictions,
     check_least,
-    check_probability,
+    check_probabilities,
     check_share,
     own_arguments,
-    quote_text,
     skip_batch,
 )
 from .factories import configure_head, register_factory
@@ -209,8 +208,7 @@ class BiomedAssertion(CalibratedHead, LabelHead):
             found.append([])
             for start, end, stored in list_assertions(example.reference):
                 values = [stored.get(label, np.nan) for label in self.labels]
-                for label, value in zip(self.labels, values, strict=True):
-                    check_probability(f"{label} of a mention in {quote_text(doc)}", value)
+                check_probabilities(doc, self.labels, values, of="a mention in ")
                 span = doc.char_span(start, end, alignment_mode="expand")
                 if span is not None and len(span):
                     found[-1].append(span)

@@ -431,10 +431,15 @@ def check_share(component: str, setting: str, value: float) -> None:
         raise BiomedError(f"[components.{component}] {setting} = {value}: use a number from 0 to 1")
 
 
-def check_probability(what: str, value: float) -> None:
-    """Raise BiomedError if a value is not between 0 and 1; NaN stands for a missing one."""
-    if value < 0.0 or value > 1.0:
-        raise BiomedError(f"{what} is {value:g}: use a number from 0 to 1")
+def check_probabilities(
+    doc: Doc, labels: Iterable[str], values: Iterable[float], *, of: str = ""
+) -> None:
+    """Raise BiomedError if a value of a document is not between 0 and 1; NaN is a missing one."""
+    for label, value in zip(labels, values, strict=True):
+        if value < 0.0 or value > 1.0:
+            raise BiomedError(
+                f"{quote(label)} of {of}{quote_text(doc)} is {value:g}: use a number from 0 to 1"
+            )
 
 
 def check_least(component: str, setting: str, value: int, least: int) -> None:

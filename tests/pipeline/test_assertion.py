@@ -342,7 +342,7 @@ def test_bad_settings_and_values_are_one_line(tiny_bert):
     with pytest.raises(BiomedError, match="no assertion for 'biomed_assertion' to learn"):
         nlp.initialize(lambda: [bare])
     gold = make_doc("No fever.", "fever", nlp.vocab, is_negated=2.0)
-    with pytest.raises(BiomedError, match="is_negated of a mention in 'No fever.' is 2: use"):
+    with pytest.raises(BiomedError, match="'is_negated' of a mention in 'No fever.' is 2: use"):
         nlp.initialize(lambda: [Example(nlp.make_doc(gold.text), gold)])
     listener = spacy.registry.architectures.get("spacy_biomed.EncoderListener.v1")("cls")
     with pytest.raises(BiomedError, match="pooling = 'cls'.*use first or mean"):

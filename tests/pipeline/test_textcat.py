@@ -13,7 +13,12 @@ from spacy_biomed.encoders.batching.encoded import get_encoding
 from spacy_biomed.encoders.batching.windows import make_windows
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.packaging.compression import write_compressed
-from spacy_biomed.pipeline.textcat.scores import classification_scorer_v1, score_classes
+from spacy_biomed.pipeline.textcat import scores as textcat_scores
+from spacy_biomed.pipeline.textcat.scores import (
+    classification_scorer_v1,
+    gold_probabilities,
+    score_classes,
+)
 from spacy_biomed.training.optimizer import AdamW_v1
 
 TEXTCAT, NER, ENCODER = "biomed_textcat", "biomed_ner", "biomed_transformer"
@@ -814,3 +819,9 @@ def test_the_main_score_of_classes_that_do_not_exclude_each_other_is_macro_f1():
     assert scores["cats_macro_f"] == pytest.approx((2 / 3 + 1 / 2) / 2)
     assert scores["cats_score"] == scores["cats_macro_f"]
     assert scores["cats_score_desc"] == "macro F"
+
+
+def test_the_text_is_not_quoted_for_each_value_that_is_valid(monkeypatch):
+    monkeypatch.setattr(textcat_scores, "quote_text", None)
+    reference = make_example(spacy.blank("en"), "breast cancer", {"A": 1.0, "B": 0.0}).reference
+    assert gold_probabilities(reference, ["A", "B"], False).tolist() == [1.0, 0.0]

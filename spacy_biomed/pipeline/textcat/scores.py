@@ -12,7 +12,7 @@ from spacy.training import Example
 from ...annotations.document_keys import PART_OF
 from ...arrays import Floats1d
 from ...errors import BiomedError, quote
-from ..encoder_head import check_probability, quote_text
+from ..encoder_head import check_probabilities, quote_text
 
 # Tolerance for the sum of the values of exclusive classes, since people round: 0.33 three times.
 SUM_TOLERANCE = 0.02
@@ -32,8 +32,7 @@ def gold_probabilities(reference: Doc, labels: Iterable[str], exclusive: bool) -
     labels = list(labels)
     values = [reference.cats.get(label, np.nan) for label in labels]
     gold = np.array(values, dtype="float32")
-    for label, value in zip(labels, gold.tolist(), strict=True):
-        check_probability(f"{quote(label)} of {quote_text(reference)}", value)
+    check_probabilities(reference, labels, gold.tolist())
     if not exclusive:
         return gold
     if np.isnan(gold).any():

@@ -11,7 +11,8 @@ from spacy.training import Example
 
 from ...annotations.document_keys import locate_span
 from ...annotations.relation_layer import get_found
-from ...arrays import Floats2d
+from ...arrays import Floats2d, Ints2d
+from ...normalization import get_text
 from ..encoder_head import Compared
 from ..label_scores import LabelScores
 from ..mention_layer import gold_spans
@@ -82,10 +83,11 @@ def compare_concepts(
         return None
     spans = gold_spans(example.reference, spans_key) or []
     meant = choose_meant(find_concepts(example.reference.text, spans))
+    places = np.array([(one.start_char, one.end_char) for one in spans]).reshape(-1, 2)
     pairs = {relation[:2] for relation in gold}
     predicted: set[tuple] = set()
     for one in get_found(example.predicted, finder, labels):
-        ends = (_match(example.predicted, end, spans, meant) for end in (one.head, one.tail))
+        ends = (_match(end, spans, places, meant) for end in (one.head, one.tail))
         found = {_relate(head, tail, one.label) for head, tail in product(*ends)}
         predicted |= {fact for fact in found if fact[:2] in pairs} or {min(found)}
     return set(gold), predicted, ()
@@ -127,18 +129,20 @@ def create_shares(
 
 
 def _match(
-    doc: Doc, mention: Span, gold: Sequence[Span], meant: Sequence[frozenset[Concept]]
+    mention: Span, gold: Sequence[Span], places: Ints2d, meant: Sequence[frozenset[Concept]]
 ) -> set[Concept]:
-    """The gold concepts that a predicted mention may mean; its own name if there are none."""
+    """The gold concepts that a predicted mention may mean; its own name if there are none.
+
+    `places` are the first and last characters (exclusive) of the gold mentions.
+    """
+    touches = (places[:, 0] < mention.end_char) & (places[:, 1] > mention.start_char)
     found = {
         concept
-        for span, of_span in zip(gold, meant, strict=True)
-        if span.label_ == mention.label_
-        and span.start_char < mention.end_char
-        and mention.start_char < span.end_char
-        for concept in of_span
+        for touched in np.flatnonzero(touches).tolist()
+        if gold[touched].label_ == mention.label_
+        for concept in meant[touched]
     }
-    return found or {("", f"{mention.label_} {find_concepts(doc.text, [mention])}")}
+    return found or {("", f"{mention.label_} {find_concepts(get_text(mention.doc), [mention])}")}
 
 
 def _relate(head: Concept, tail: Concept, label: str) -> ConceptRelation:

@@ -346,7 +346,7 @@ class CatsHead(EncoderHead):
         copy_group(source, PAIR_KEY, target)
         is_taught = copy_soft_labels(reader.name, source, target)
         cats = {prefix + label: value for label, value in source.cats.items()}
-        labels = reader.labels
+        labels = set(reader.labels)
         target.cats = {label: cats[label] for label in cats if not labels or label in labels}
         return bool(target.cats) or is_taught
 
@@ -356,13 +356,12 @@ class CatsHead(EncoderHead):
         for name, other in components:
             if other is self or not isinstance(other, CatsHead):
                 continue
-            for label in self.labels:
-                if label in other.labels:
-                    raise BiomedError(
-                        f"'{self.name}' and '{name}' both have the label {quote(label)}, and in "
-                        "doc.cats one would replace the other: give each its own labels "
-                        f"(initialize.components.{self.name}.labels)"
-                    )
+            if shared := sorted(set(self.labels).intersection(other.labels)):
+                raise BiomedError(
+                    f"'{self.name}' and '{name}' both have the label {quote(shared[0])}, and in "
+                    "doc.cats one would replace the other: give each its own labels "
+                    f"(initialize.components.{self.name}.labels)"
+                )
 
 
 def add_labels(head: EncoderHead, examples: Iterable[Example]) -> list[str]:

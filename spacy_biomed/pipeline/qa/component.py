@@ -43,12 +43,11 @@ class BiomedQA(EncoderHead):
     Documents are pairs of a question and a context (`spacy_biomed.pair`); other documents are not
     changed. The architecture is a linear layer with two outputs over the encoder's rows, as in the
     fine-tuning of BERT on SQuAD (Devlin et al. 2019, section 4.2): the start and the end of the
-    answer, each a softmax over all words of a context of any length. The answers are the most
-    probable spans whose end is not before their start, with only the best span of each text.
+    answer, each a softmax over all words of a context of any length.
 
-    The answers are in `doc.spans["answer"]`, the best first, and their probabilities in the group's
-    `attrs["scores"]`. The component declares the extension `span._.confidence`, which is the same
-    number: the product of the probabilities of the answer's start and end.
+    The answers are in `doc.spans["answer"]`, the best first, with only the best span of each text.
+    `attrs["scores"]` of the group and `span._.confidence` are the product of the probabilities of
+    an answer's start and end.
 
     With `no_answer` the component also learns that a context does not answer its question, from
     references whose group is empty. The first word of the question stands for "no answer", like

@@ -361,11 +361,10 @@ def score_relations(
 
     A relation is correct if its label is, and if its arguments have the right characters and types;
     with `directed` also the right order. In a text that marks its two arguments only the label
-    counts. Gold relations between entities that were not found count as missed.
+    counts.
 
     Args:
         labels: of the component; predicted relations with other labels belong to other components.
-        directed: whether the order of the arguments matters.
         finder: name of the component, whose relations alone count; None for any with its labels.
 
     Returns:

@@ -39,7 +39,7 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
     The architecture is a linear layer over the vector of [CLS] or <s>, as in the fine-tuning of
     BERT. Exclusive classes have a softmax, trained with cross-entropy; other classes have a sigmoid
     each, trained with binary cross-entropy. Probabilities are in `doc.cats`. A pair of texts
-    (`spacy_biomed.pair`) is classified like any document, by the encoder's vector for both.
+    (`spacy_biomed.pair`) is classified like any document.
 
     The component reads and writes only its labels in `doc.cats`, so that a pipeline can have
     several. A label that is not in a reference's `cats` is not annotated: it has no loss and is not
@@ -198,17 +198,15 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
         """Size the model for the labels.
 
         The biases of the model's "output_layer", if it has one, start with the shares of the labels
-        in the examples, so that the frequencies need not be learned first (Lin et al. 2017, "Focal
-        Loss for Dense Object Detection", section 3.3).
+        in the examples (Lin et al. 2017, "Focal Loss for Dense Object Detection", section 3.3).
 
         Args:
             labels: the labels; by default those of all training examples, sorted.
             positive_label: one of two exclusive labels, whose F1 becomes `cats_score`.
 
         Raises:
-            BiomedError: if there are no labels, if they do not fit the settings or are another
-                head's, if a value of an example is invalid, or if the examples do not annotate all
-                labels.
+            BiomedError: if labels or values do not fit the settings, the labels are another head's,
+                or the examples do not annotate all of them.
         """
         self.cfg["positive_label"] = positive_label
         super().initialize(get_examples, nlp=nlp, labels=labels)

@@ -17,7 +17,7 @@ from .term_files import expand
 # What may happen or is to be prevented, and the alternatives of a diagnosis: these categories mean
 # others of all mentions but treatments, which prevent ("risk") or are compared ("differential").
 OF_CONDITIONS = {"risk": "hypothetical", "differential": "uncertain"}
-# What is taken today: no treatment is historical there, if no nearer cue says so.
+# What is taken today: no treatment is historical there, unless a cue that is as near says so.
 CURRENT = "current"
 _ASSERTED = ("negated", "uncertain", "historical", "hypothetical", "family")
 CATEGORIES = (*_ASSERTED, CURRENT, *OF_CONDITIONS)
@@ -242,7 +242,7 @@ def _settle(distances: Mapping[str, int]) -> set[str]:
         for one, other in _RIVALS:
             if one in distances and other in distances:
                 categories.discard(other if distances[one] < distances[other] else one)
-        if distances.get("historical", _FAR) < distances.get(CURRENT, _FAR):
+        if distances.get("historical", _FAR) <= distances.get(CURRENT, -1):
             categories.discard(CURRENT)
     return categories
 

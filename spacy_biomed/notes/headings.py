@@ -28,8 +28,12 @@ _HEADING = re.compile(
 _EMPTY_LINE = re.compile(rf"[{_LINE_ENDS}][ \t]*\Z")
 _PARAGRAPH_END = re.compile(rf"[{_LINE_ENDS}][ \t]*[{_LINE_ENDS}]")
 _TEXT = re.compile(r"\S")
+_CAPITAL, _SMALL_LETTER = re.compile("[A-Z]"), re.compile("[a-z]")
 _LINE_REST = re.compile(rf"[ \t]*[{_LINE_ENDS}]")
 _MOST_WORDS = 7
+# A word alone in capitals that is shorter may be a disease: "COPD", "NSTEMI".
+_LEAST_LETTERS = 7
+_LIST_ITEM = re.compile(r"[\d•·–-]")
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -69,13 +73,16 @@ def find_headings(text: str, table: Mapping[str, str]) -> Iterator[Heading]:
     name is in the `table` of sections by normalised name (`key_of`), and a colon, a dash or the end
     of the line follows. Before a colon, and in a line of capitals, more words may follow the name
     ("Labs on admission"). Three more forms begin a section "other", whatever their name: a line in
-    capitals, a line that ends with a colon, and a name with a colon after an empty line. A section
-    that begins within a line ends with its paragraph, and what follows is "other".
+    capitals, a line that ends with a colon, and a name with a colon after an empty line. Capitals
+    mean nothing in a text that is mostly written in them, in a list, and in one short word
+    ("COPD"). A section that begins within a line ends with its paragraph, and what follows is
+    "other".
     """
+    capitals_tell = len(_CAPITAL.findall(text)) <= 2 * len(_SMALL_LETTER.findall(text))
     last = ""
     within_line: int | None = None  # the end of a heading whose paragraph has not ended
     for found in _HEADING.finditer(f"\n{text}\n"):
-        section = _find_section(found, table)
+        section = _find_section(found, table, capitals_tell)
         if section is not None:
             start, end = found.start("name") - 1, found.end("end") - 1
             begins_line = found["line"] is not None
@@ -107,7 +114,9 @@ def _find_by_beginning(name: str, table: Mapping[str, str]) -> str | None:
     return None
 
 
-def _find_section(found: re.Match[str], table: Mapping[str, str]) -> str | None:
+def _find_section(
+    found: re.Match[str], table: Mapping[str, str], capitals_tell: bool
+) -> str | None:
     begins_line, end = found["line"] is not None, found["end"].strip()
     # Within a line, as at the end of a sentence, a word alone is not a heading.
     if not begins_line and end != ":":
@@ -121,9 +130,12 @@ def _find_section(found: re.Match[str], table: Mapping[str, str]) -> str | None:
         return None
     if (end == ":" or name.isupper()) and (section := _find_by_beginning(name, table)):
         return section
-    if _LINE_REST.match(found.string, found.end()) and (end == ":" or name.isupper()):
-        return OTHER
     place = found.start()
+    is_item = _LIST_ITEM.search(found.string, place, found.start("name")) is not None
+    in_capitals = capitals_tell and name.isupper() and not is_item
+    if _LINE_REST.match(found.string, found.end()):
+        is_long = len(words) > 1 or len(name) >= _LEAST_LETTERS
+        return OTHER if end == ":" or (in_capitals and is_long) else None
     is_after_empty_line = _EMPTY_LINE.search(found.string, max(place - 80, 0), place)
-    is_marked = (name.isupper() and len(words) > 1) or (name[0].isupper() and is_after_empty_line)
+    is_marked = (in_capitals and len(words) > 1) or (name[0].isupper() and is_after_empty_line)
     return OTHER if end == ":" and is_marked else None

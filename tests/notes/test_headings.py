@@ -101,3 +101,18 @@ def test_the_sections_of_the_starter_notes_are_found(language):
         gold = [(one["start"], one["label"]) for one in note["sections"]]
         found = find_headings(note["text"], read_headings(language))
         assert [(one.start, one.section) for one in found] == gold
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PAST MEDICAL HISTORY:\n1. COPD\n2. GERD\n3. Gout",
+        "PMH:\n- COPD, severe\n- ATRIAL FIBRILLATION\n- gout, on allopurinol",
+        "Past medical history:\nCOPD\nNSTEMI\nGout, well controlled",
+        "PAST MEDICAL HISTORY:\nDIABETES MELLITUS TYPE 2\nATRIAL FIBRILLATION\nHYPERTENSION",
+        "Past medical history:\n1. ATRIAL FIBRILLATION: on apixaban\n2. Gout",
+    ],
+)
+def test_diseases_in_capitals_are_not_headings(text):
+    headings = list(find_headings(text, read_headings("en")))
+    assert [heading.section for heading in headings] == ["past_history"]

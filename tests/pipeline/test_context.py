@@ -471,6 +471,7 @@ Hx of [lymphoma h] on the left, treated with [=rituximab h]. Not on [=insulin n]
 She was not compliant with [=metformin]. [HTN]: is not at goal, increase [=lisinopril]
 No relief with [=ibuprofen]. Without significant improvement in [eczema]. No benefit from [surgery]
 There was not only [fever] but also [cough]. It is not responding to [=methotrexate]
+He had been on [=prednisone h] in May, was on [=heparin h] last month. [=Metformin n] 1000 mg PO BID (held on admission)
 Return to ED for [bleeding y]. [Sepsis u] less likely than [flu]
 Absence of [p53 n] leads to [lymphoma]. Lack of [insulin n] results in [ketosis]""",
 }

@@ -334,6 +334,7 @@ Sin antecedentes de interés, acude por [otalgia]. No [fiebre n], solo [tos]
 En la familia hay casos de [epilepsia f]. Se baraja [vasculitis u]. Podría aparecer [rash y]
 Antecedentes de [HTA h] en tratamiento con [=enalapril] y [DM2 h] con [=metformina], acude por [tos]
 Antecedente de [FA h], previamente en tratamiento con [=sotalol h], toma [=digoxina]
+[Derrame], no se puede descartar [neumonía u]. [Tumor u], que no puede descartarse. [TEP u], no se puede descartar.
 [=Metformina] vs [=glipizida] en [diabetes]. [Neumonía u] vs [atelectasia u] vs [derrame u]
 No ha respondido a [=prednisona]. No es adherente a [=metformina]. No toma [=aspirina n]""",
     "en": """
@@ -471,7 +472,7 @@ Hx of [lymphoma h] on the left, treated with [=rituximab h]. Not on [=insulin n]
 She was not compliant with [=metformin]. [HTN]: is not at goal, increase [=lisinopril]
 No relief with [=ibuprofen]. Without significant improvement in [eczema]. No benefit from [surgery]
 There was not only [fever] but also [cough]. It is not responding to [=methotrexate]
-He had been on [=prednisone h] in May, was on [=heparin h] last month. [=Metformin n] 1000 mg PO BID (held on admission)
+He had been on [=sotalol h], was on [=heparin h] last month. [=Metformin n] 1 g PO BID (held today)
 Return to ED for [bleeding y]. [Sepsis u] less likely than [flu]
 Absence of [p53 n] leads to [lymphoma]. Lack of [insulin n] results in [ketosis]""",
 }

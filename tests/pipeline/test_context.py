@@ -335,7 +335,8 @@ En la familia hay casos de [epilepsia f]. Se baraja [vasculitis u]. Podría apar
 Antecedentes de [HTA h] en tratamiento con [=enalapril] y [DM2 h] con [=metformina], acude por [tos]
 Antecedente de [FA h], previamente en tratamiento con [=sotalol h], toma [=digoxina]
 [Derrame], no se puede descartar [neumonía u]. [Tumor u], que no puede descartarse
-[TEP u], no se puede descartar. [=Metformina] vs [=glipizida] en [diabetes]. [Neumonía u] vs [atelectasia u] vs [derrame u]
+[TEP u], no se puede descartar
+[=Metformina] vs [=glipizida] en [diabetes]. [Neumonía u] vs [atelectasia u] vs [derrame u]
 No ha respondido a [=prednisona]. No es adherente a [=metformina]. No toma [=aspirina n]""",
     "en": """
 Not only [fever] but also [cough]

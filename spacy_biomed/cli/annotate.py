@@ -109,6 +109,9 @@ def annotate(
 
     Example: python -m spacy biomed annotate en_biomed_ner notes.parquet annotated.parquet --engine
     ray --n-process 4
+
+    Example: python -m spacy biomed annotate training/model-best notes.parquet annotated.parquet
+    --gpu-id 0 --n-process 8
     """
     from ..files.sources import Columns
 

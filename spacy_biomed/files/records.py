@@ -274,9 +274,19 @@ class _QuotedRecord:
                 break
             self.at += 1
         # Perhaps two marks that only seem to belong together.
-        is_doubtful = may_be_records(fields, self.delimiter)
+        is_doubtful = may_be_records(fields, self.delimiter) or self._has_identifiers(fields)
         value = None if self.error else fields
         return self.first._replace(value=value, error=self.error, is_doubtful=is_doubtful)
+
+    def _has_identifiers(self, fields: list[str]) -> bool:
+        """Whether a line within a field begins as the record does: with 2, if that with 1."""
+        if not re.fullmatch(r"[\w-]*\d[\w-]*", fields[0]):
+            return False
+        kind = re.sub(r"\d+", r"\\d+", re.escape(fields[0]))
+        if re.fullmatch(r"[0-9a-fA-F-]{8,}", fields[0]):  # of a UUID, for example
+            kind += rf"|[0-9a-fA-F-]{{{len(fields[0])}}}"
+        begins = re.compile(rf"[\r\n](?:{kind}){re.escape(self.delimiter)}(?=\S)")
+        return any(map(begins.search, fields))
 
     def _read_plain(self) -> str:
         content, begin = _without_end(self.text), self.at

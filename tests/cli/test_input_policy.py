@@ -103,6 +103,7 @@ def test_a_quotation_mark_that_does_not_close_is_an_error_with_its_line(
         'Ana,"\nLuis,two\n\nEva,three"\n',
         '"Sanz, Ana","Marta\nLuis,two, or three\nEva,x"\n',
         '"Marta, Ana,1\ntwo,2\nthree",3\n',
+        '3f45d188-79,"1,5 mg\n6c2ffdcb-56,Marta"\n',
     ],
 )
 def test_marks_that_may_belong_to_two_records_are_told(run, tmp_path, command, lines):

@@ -181,8 +181,8 @@ def _check_documents(
     source: Path, format: str, parts: Mapping[str, list[Document]], log: ChangeLog
 ) -> None:
     for part in (part for part, documents in parts.items() if not documents):
-        why = f": {log.changes[0].what}" if log.changes else ""
-        raise BiomedError(f"{source}: no document of the part {part} could be read{why}")
+        why = log.changes[0].what if log.changes else "check its files and the format"
+        raise BiomedError(f"{source}: no document of the part {part} could be read: {why}")
     if not any(map(_is_annotated, chain.from_iterable(parts.values()))):
         raise BiomedError(
             f"{source}: no document has annotations that the format {format} reads; check the "

@@ -2,6 +2,7 @@ import re
 
 import pytest
 
+from spacy_biomed.corpora import convert_corpus
 from spacy_biomed.errors import BiomedError
 from spacy_biomed.formats.brat import read_brat
 from spacy_biomed.formats.documents import Relation, list_concepts
@@ -244,6 +245,12 @@ def test_an_empty_text_and_a_missing_folder_are_named(tmp_path):
         list(read_brat(tmp_path))
     with pytest.raises(BiomedError, match="no such file or folder"):
         list(read_brat(tmp_path / "absent"))
+
+
+def test_annotations_by_themselves_are_refused_in_conversion(tmp_path):
+    source = write(tmp_path / "a", "lung", "T1\tD 0 4\tlung\n") / "doc.ann"
+    with pytest.raises(BiomedError, match="no document of the part all .*: check its files"):
+        convert_corpus("own", source, tmp_path / "out", format="brat")
 
 
 @pytest.mark.slow(least=1)

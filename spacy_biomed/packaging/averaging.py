@@ -61,14 +61,14 @@ def average_pipelines(
 def _average(sources: Sequence[str], shares: Sequence[float]) -> Language:
     """The first pipeline, with the mean of the weights of all."""
     mean = load_pipeline(sources[0])
-    parts, weights = _list_parts(mean), _check_weights(sources[0], mean)
-    parts |= {place: weight.shape for place, weight in weights.items()}
+    weights = _check_weights(sources[0], mean)
+    parts = _list_parts(mean, weights)
     for weight in weights.values():
         weight *= shares[0]
     for source, share in zip(sources[1:], shares[1:], strict=True):
         nlp = load_pipeline(source)
-        own, others = _list_parts(nlp), _check_weights(source, nlp)
-        own |= {place: weight.shape for place, weight in others.items()}
+        others = _check_weights(source, nlp)
+        own = _list_parts(nlp, others)
         different = next((one for one in parts | own if parts.get(one) != own.get(one)), None)
         if different is not None:
             raise BiomedError(
@@ -113,7 +113,7 @@ def _list_weights(nlp: Language) -> Iterator[tuple[str, FloatsXd]]:
                             yield f"{name}: {key}", tensor.detach().numpy()
 
 
-def _list_parts(nlp: Language) -> dict[str, object]:
+def _list_parts(nlp: Language, weights: dict[str, FloatsXd]) -> dict[str, object]:
     """What pipelines whose weights have a mean share, by its name."""
     parts: dict[str, object] = {
         "the components": nlp.pipe_names,
@@ -127,4 +127,4 @@ def _list_parts(nlp: Language) -> dict[str, object]:
             for tokenizer in (getattr(shim, "tokenizer", None) for shim in node.shims):
                 if tokenizer is not None:
                     parts[f"the word pieces of {name}"] = tokenizer.to_str()
-    return parts
+    return parts | {place: weight.shape for place, weight in weights.items()}

@@ -30,8 +30,7 @@ SMALLEST = 1e-5
 def quantize_statically(source: Path, target: Path, batches: list[Inputs]) -> None:
     """Quantise the products with weights in an exported encoder; the others stay in fp32.
 
-    Ranges are measured on the batches, at least one, without padding. Weights use seven of the
-    eight bits, so that processors without VNNI instructions do not saturate in 16-bit sums.
+    Ranges are measured on the batches, at least one, without padding.
     """
     model = onnx.load(source)
     weights = {tensor.name for tensor in model.graph.initializer}

@@ -64,7 +64,7 @@ def _list_problems(config: Config) -> Iterator[tuple[str, str]]:
         advice = suggest(setting, DEFAULT_CONFIG[section], 1) or "remove it"
         yield dropped, f"no such setting; {advice}"
     known = {*SECTIONS, *DEFAULT_CONFIG, "vars"}
-    pipeline = config.get("nlp", {}).get("pipeline") or []
+    pipeline = _list_names(config.get("nlp", {}).get("pipeline"))
     groups = {"": ([*config], known), "components": ([*config.get("components", {})], pipeline)}
     for section in config:
         if section not in SECTIONS and isinstance(config[section], dict):
@@ -77,10 +77,15 @@ def _list_problems(config: Config) -> Iterator[tuple[str, str]]:
                 place = f"{section}.{name}".removeprefix(".")
                 yield place, f"has no effect; did you mean {meant[0]}?"
     for setting in ("frozen_components", "annotating_components"):
-        for name in config.get("training", {}).get(setting) or []:
-            if name not in pipeline:
+        for name in _list_names(config.get("training", {}).get(setting)):
+            if pipeline and name not in pipeline:
                 problem = f"'{name}' is not in the pipeline of [nlp]"
                 yield f"training.{setting}", add_hint(problem, suggest(name, pipeline, 1))
+
+
+def _list_names(setting: object) -> list[str]:
+    """The names of a list; of a variable and of what spaCy will refuse none."""
+    return [one for one in setting if isinstance(one, str)] if isinstance(setting, list) else []
 
 
 def find_dropped(settings: Mapping[str, Any], config: Config) -> str | None:
@@ -162,9 +167,10 @@ def check_values(config: Mapping[str, Any]) -> None:
         except ValidationError as error:
             problem = error.errors()[0]["msg"].replace("Input", "it")
             raise BiomedError(f"{name} = {value}: {problem}") from error
-    weights = config.get("training", {}).get("score_weights") or {}
-    given = [weight for weight in weights.values() if isinstance(weight, int | float)]
-    if any(weight < 0 for weight in given) or (weights and not any(given)):
+    weights = config.get("training", {}).get("score_weights")
+    numbers = list(weights.values()) if isinstance(weights, Mapping) else []
+    given = [weight for weight in numbers if isinstance(weight, int | float)]
+    if any(weight < 0 for weight in given) or (numbers and not any(given)):
         raise BiomedError(
             "training.score_weights: give no weight below 0, and one above 0: the best pipeline "
             "is that with the highest score"

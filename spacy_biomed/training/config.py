@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from catalogue import RegistryError
-from pydantic import BaseModel, Field, StrictBool, ValidationError
+from pydantic import BaseModel, Field, StrictBool, ValidationError, WrapValidator
 from spacy.language import Language
 from spacy.util import CONFIG_SECTION_ORDER, registry
 from spacy.vocab import Vocab
@@ -43,9 +43,13 @@ BY_WORDS = "spacy.batch_by_words.v1"
 NO_CORPUS = {"@readers": "spacy_biomed.NoCorpus.v1"}
 
 
+# What refers to a variable, as ${vars.pipeline}, has its type later.
+_LATER = WrapValidator(lambda value, check: value if str(value).startswith("${") else check(value))
+
+
 class _Component(BaseModel):
     factory: str = ""
-    model: dict[str, Any] = {}
+    model: Annotated[dict[str, Any], _LATER] = {}
 
 
 class _Batcher(BaseModel):
@@ -53,13 +57,13 @@ class _Batcher(BaseModel):
 
 
 class _Nlp(BaseModel):
-    pipeline: list[str] = []
+    pipeline: Annotated[list[str], _LATER] = []
 
 
 class _Training(BaseModel):
     batcher: _Batcher = _Batcher()
-    annotating_components: list[str] = []
-    score_weights: dict[str, Any] = {}
+    annotating_components: Annotated[list[str], _LATER] = []
+    score_weights: Annotated[dict[str, Any], _LATER] = {}
 
 
 class Template(BaseModel):
@@ -68,7 +72,7 @@ class Template(BaseModel):
     nlp: _Nlp = _Nlp()
     components: dict[str, _Component] = {}
     training: _Training = _Training()
-    corpora: dict[str, dict[str, Any]] = {}
+    corpora: dict[str, Annotated[dict[str, Any], _LATER]] = {}
     heads: dict[str, dict[str, Any]] = {}
 
 

@@ -10,6 +10,7 @@ from spacy_biomed.settings.config_errors import (
     locate_setting_or_section,
     locate_string,
 )
+from spacy_biomed.settings.unchecked_settings import check_settings
 
 
 def test_settings_and_sections_are_found_by_the_end_of_their_name():
@@ -59,3 +60,13 @@ def test_what_configparser_finds_is_read_from_its_messages():
     assert line == 3
     assert problem.startswith("Make sure the sections and values are formatted correctly.")
     assert explain_syntax("", ValueError("something else")) == (None, "something else; correct it")
+
+
+def test_lists_of_components_may_be_variables_and_what_is_no_list_is_left_to_spacy(tmp_path):
+    for value in ("${vars.frozen}", "3", "[3]"):
+        text = '[vars]\nfrozen = []\n[nlp]\npipeline = ["ner"]\n[training]\nfrozen_components = '
+        check_settings(Config().from_str(text + value, interpolate=False), tmp_path)
+    text = (
+        "[vars]\nnames = []\n[nlp]\npipeline = ${vars.names}\n[training]\nfrozen_components = ['a']"
+    )
+    check_settings(Config().from_str(text.replace("'", '"'), interpolate=False), tmp_path)

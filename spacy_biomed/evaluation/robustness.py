@@ -139,7 +139,13 @@ def _score_replacements(
             for start, end, label in gold
             if deidentifier.kind(label) != "keep"
         ]
-        counts.add(doc.text, moved, doc._.deidentified.replacements)
+        deidentified = doc._.deidentified
+        if deidentified is None:
+            raise BiomedError(
+                f"a text {change} was not de-identified: what is before {deidentifier.name} has to "
+                "set its mentions, also where it finds none"
+            )
+        counts.add(doc.text, moved, deidentified.replacements)
     scores = counts.scores()
     names = ("deid_p", "deid_r", "deid_f", "deid_clean_documents")
     return Robustness(change, *(scores[name] for name in names))

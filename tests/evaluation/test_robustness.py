@@ -2,6 +2,7 @@ import unicodedata
 
 import pytest
 import spacy
+from spacy.language import Language
 from spacy.pipeline import EntityRuler
 from spacy.tokens import Span
 
@@ -65,3 +66,19 @@ def test_without_anything_to_score_it_says_so(nlp, reference):
         measure_robustness(nlp, [reference])
     with pytest.raises(BiomedError, match="no document"):
         measure_robustness(nlp, [nlp.make_doc(TEXT)])
+
+
+@Language.component("test_sets_what_it_finds")
+def set_what_it_finds(doc):
+    if doc[0].text == "Marta":
+        doc.ents = [Span(doc, 0, 2, label="SURNAME")]
+    return doc
+
+
+def test_a_component_that_is_silent_where_it_finds_nothing_is_one_line(reference):
+    nlp = spacy.blank("es")
+    nlp.add_pipe("test_sets_what_it_finds")
+    nlp.add_pipe("biomed_deidentify", config={"kinds": {"SURNAME": "name"}})
+    assert measure_robustness(nlp, [reference], ["as it is"])[0].recall == 1.0
+    with pytest.raises(BiomedError, match="a text in capitals was not de-identified"):
+        measure_robustness(nlp, [reference], ["in capitals"])

@@ -5,7 +5,7 @@ and in segments of HL7.
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 from .pattern_forms import find_form, is_eponym
@@ -17,8 +17,6 @@ _form = partial(find_form, "people")
 _MAX_PARTICLES = 3
 # Longer names are lists of people.
 _MAX_WORDS = 7
-# A given name and a surname that are one word have at least this many letters.
-_SHORTEST_JOINED = 8
 
 
 class Word(NamedTuple):
@@ -41,12 +39,6 @@ class Word(NamedTuple):
         return bool(self.known) and not self.is_ordinary
 
 
-@cache
-def _all_names(language: str) -> frozenset[str]:
-    known = name_words(language)
-    return (known.given | known.surnames) - word_list("name_particles")
-
-
 class TextWords:
     """The words of a plain text, each by its place among them, and how they make up names.
 
@@ -56,8 +48,7 @@ class TextWords:
     def __init__(self, plain: PlainText, language: str):
         self.plain, self.language = plain, language
         self.text, self.folded = plain.text, plain.folded
-        self.known = name_words(language)
-        self.names, self.particles = _all_names(language), word_list("name_particles")
+        self.known, self.particles = name_words(language), word_list("name_particles")
         self.places = [match.span() for match in _form("word").finditer(self.folded)]
         self.at = {start: place for place, (start, _) in enumerate(self.places)}
         self._words: dict[int, Word] = {}
@@ -86,7 +77,7 @@ class TextWords:
     def _describe(self, start: int, end: int) -> Word:
         written, form = self.text[start:end], self.folded[start:end]
         parts = [form, *re.split("['-]", form)]
-        known = "given" if len(form) >= _SHORTEST_JOINED and self.known.is_joined_name(form) else ""
+        known = "given" if self.known.is_joined_name(form) else ""
         for part in parts:
             if part in self.known.given:
                 known = known or "given"
@@ -169,7 +160,9 @@ def _in_runs(source: TextWords) -> Iterator[tuple[int, int]]:
     """A known given name with the names after it, and a name before what a person does."""
     done = 0
     for place, (start, end) in enumerate(source.places):
-        if place >= done and _is_known(source, source.folded[start:end]):
+        if place < done or source.folded[start:end] in source.particles:
+            continue
+        if source.word(place).known:
             first, done = place, _end_of_run(source, place)
             if done == place and _is_after_initial(source, place):
                 first, done = place - 1, place + 1
@@ -195,14 +188,6 @@ def _find_start(source: TextWords, place: int) -> int:
     while start > 0 and source.text[start - 1] in " >*•#_-":
         start -= 1
     return first if start == 0 or source.text[start - 1] == "\n" else place
-
-
-def _is_known(source: TextWords, form: str) -> bool:
-    if form in source.names:
-        return True
-    if "-" in form or "'" in form:
-        return any(map(source.known.is_name, re.split("['-]", form)))
-    return len(form) >= _SHORTEST_JOINED and source.known.is_joined_name(form)
 
 
 def _is_after_initial(source: TextWords, place: int) -> bool:
@@ -285,7 +270,7 @@ def _end_of_run(source: TextWords, place: int) -> int:
         return end
     if is_alone and (_acts_or_suffers(source, first) or _is_given_alone(source, first)):
         return place + 1
-    is_joined = first.is_clear() and first.form not in source.names and first.shape in "tu"
+    is_joined = first.is_clear() and first.shape in "tu" and not source.known.is_name(first.form)
     return place + 1 if is_joined and "-" not in first.form else place
 
 

@@ -40,8 +40,8 @@ def known(name: str) -> frozenset[str]:
     return frozenset(normalize(term) for language in LANGUAGES for term in terms(language, name))
 
 
-# A given name and a surname that are one word have at most this many letters.
-_LONGEST_JOINED = 30
+# The letters of a given name and a surname that are one word: at least, and at most.
+_SHORTEST_JOINED, _LONGEST_JOINED = 8, 30
 
 
 class NameWords(NamedTuple):
@@ -62,7 +62,7 @@ class NameWords(NamedTuple):
 
     def is_joined_name(self, word: str) -> bool:
         """Whether a word is a given name and a surname without a space, and not ordinary."""
-        if word in self.ordinary or len(word) > _LONGEST_JOINED:
+        if word in self.ordinary or not _SHORTEST_JOINED <= len(word) <= _LONGEST_JOINED:
             return False
         return any(
             word[:end] in self.given

@@ -21,10 +21,8 @@ BRIDGED = ("age", "place", "institution", "profession", "other")
 # Kinds whose mentions must have digits.
 NUMBERS = ("id", "phone")
 _form = partial(find_form, "mentions")
-# Characters before a mention that are looked at.
-_FARTHEST = 40
-# Characters after it that may join it, so that a text of initials takes no longer than another.
-_LONGEST_JOINED = 100
+# Characters that are looked at before a mention, and that may join it after it: time is bounded.
+_FARTHEST, _LONGEST_JOINED = 40, 100
 _WORD = re.compile(r"[^\W\d_]+")
 
 # Shorter names and numbers would match in too many places; those of three letters have to be known.
@@ -51,8 +49,7 @@ def refine(
 ) -> list[Mention]:
     """Mentions without what is not personal: line ends, words of clinical texts around a name.
 
-    Left out are mentions without a letter or digit, the numbers of papers and samples, places in a
-    term ("fiebre de Malta"), and relatives and sexes that none of the words names.
+    Left out are mentions without a letter or digit, and what `_is_harmless` knows.
     """
     refined = []
     for mention in mentions:
@@ -67,12 +64,12 @@ def refine(
                     refined += [Mention(*code.span(), mention.label) for code in codes]
                 start, end = trimmed
             elif what == "date":
-                is_cut = plain.text[end : end + 1] == ":"
-                time = TIME.search(plain.text, start, end + 3 * is_cut)
+                minutes = 3 if plain.text[end : end + 1] == ":" else 0
+                added = TIME.search(plain.text, start, end + minutes)
                 # "el 3 de mayo [12 mg]"
-                dose = _form("dose").search(plain.text, start, end + 5) if not time else None
-                cut = time or dose
-                end = cut.start() if cut and start < cut.start() < end else end
+                added = added or _form("dose").search(plain.text, start, end + 5)
+                if added and start < added.start() < end:
+                    end = added.start()
             value = plain.text[start:end]
             start += len(value) - len(value.lstrip(_SIGNS))
             one = Mention(start, start + len(value.strip(_SIGNS)), mention.label)
@@ -94,6 +91,7 @@ def _split_lines(text: str, mention: Mention, kind: str) -> Iterator[tuple[int, 
 
 
 def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
+    """Whether it is the number of a paper, a place in a term, no relative, or the like."""
     value = text[mention.start : mention.end]
     if not any(map(str.isalnum, value)):
         return True
@@ -159,7 +157,7 @@ def _follows_title(text: str, start: int) -> bool:
 def _trim_name(plain: PlainText, start: int, end: int, language: str) -> tuple[int, int] | None:
     """A name without the ordinary words around it: "Vino María Pérez" and "Ana Ruiz Diabetes".
 
-    It is None for ordinary words alone, several or in lower case, that no title is before.
+    It is None for ordinary words alone, several or in lower case, without a title before them.
     """
     words = list(_WORD.finditer(plain.folded, start, end))
     names = [n for n, word in enumerate(words) if not _is_only_ordinary(word[0], language)]
@@ -202,7 +200,7 @@ def find_again(
     by_kind: dict[str, list[Mention]] = defaultdict(list)
     for one in mentions:
         by_kind[kind(one.label)].append(one)
-    found = [*_find_names(plain, by_kind["name"], language)]
+    found = list(_find_names(plain, by_kind["name"], language))
     for initialed in ("name", "institution"):
         found += _find_initials(plain, by_kind[initialed], language)
     for number in NUMBERS:
@@ -367,10 +365,10 @@ def extend(text: str, mention: Mention, kind: str, language: str) -> Mention:
     # The time of "2019-03-12T08:15" stays.
     while end < len(text) and _is_within_word(text, end) and kind != "date":
         end += 1
-    beside = "initials_before" if kind in EXTENDED else "weekday_before"
     if kind in EXTENDED or kind == "date":
-        before = _form(beside).search(text, max(start - _FARTHEST, 0), start)
-        start = before.start() if before else start
+        beside = _form("weekday_before" if kind == "date" else "initials_before")
+        if before := beside.search(text, max(start - _FARTHEST, 0), start):
+            start = before.start()
     if kind in EXTENDED:
         form = _form("initials_after" if kind == "name" else "joined_after")
         farthest = end + _LONGEST_JOINED

@@ -37,16 +37,10 @@ from .messages import (
 
 PAGE_FILES = Path(__file__).parent / "page_files"
 
-# What is shown in the empty field, by language of the pipeline.
+# What is shown in the empty field, by language of the pipeline; in others an example of spaCy's.
 _EXAMPLES = {
-    "ca": "Pacient de 58 anys amb un carcinoma de còlon, tractat amb cisplatí.",
-    "de": "Der 58-jährige Patient mit Kolonkarzinom erhielt Cisplatin.",
     "en": "Aspirin reduced the risk of colorectal cancer.",
     "es": "María Pérez, de 58 años, ingresó el 12/03/2021 por un carcinoma de colon.",
-    "fr": "Patient de 58 ans atteint d'un carcinome du côlon, traité par cisplatine.",
-    "it": "Paziente di 58 anni con carcinoma del colon, trattato con cisplatino.",
-    "nl": "Patiënt van 58 jaar met een coloncarcinoom, behandeld met cisplatine.",
-    "pt": "Doente de 58 anos com carcinoma do cólon, tratado com cisplatina.",
 }
 
 JSON = "application/json"

@@ -13,6 +13,7 @@ from ..files.sources import Item
 from ..formats.findings import describe, find_layers
 from ..pipeline.deidentify import FACTORY, BiomedDeidentifier, add_deidentifier
 from ..pipeline.encoder_pipe import EncoderPipe
+from ..pipeline.factories import find_names
 from ..pipeline.linking.component import BiomedLinker
 from .batching import Answer, Failed, Job
 
@@ -40,17 +41,16 @@ class Annotator:
             if nlp.get_pipe_meta(name).factory == FACTORY:
                 nlp.enable_pipe(name)
         component = add_deidentifier(nlp)
-        name = next(n for n in nlp.pipe_names if nlp.get_pipe_meta(n).factory == FACTORY)
-        settings = nlp.get_pipe_config(name)
+        name = find_names(nlp, FACTORY)[0]
         try:
             component.check_pipeline()
-            if settings["mode"] == "surrogates":
+            if component.mode == "surrogates":
                 component.make_key("")  # needs a secret
         except BiomedError as error:
             self.no_deidentification = str(error)
         else:
             self._deidentifier = component
-            self.needs_id = settings["key_from"] == "document_id"
+            self.needs_id = nlp.get_pipe_config(name)["key_from"] == "document_id"
         nlp.disable_pipe(name)
 
     def annotate(self, jobs: list[Job]) -> list[Answer]:

@@ -64,12 +64,11 @@ class PipelineFigures:
     single_seconds: list[float] = field(default_factory=list)
 
     def to_json(self) -> dict[str, object]:
-        fields = asdict(self)
         figures = {
             measure.name: {"value": measure.value(self), "spread": measure.spread(self)}
             for measure in MEASURES
         }
-        return {"pipeline": fields.pop("pipeline"), "figures": figures, **fields}
+        return {"pipeline": self.pipeline, "figures": figures, **asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from spacy_biomed.encoders.batching import concurrency
 from spacy_biomed.encoders.batching.concurrency import (
+    available_processors,
     default_threads,
     map_ahead,
     map_concurrently,
@@ -119,3 +120,24 @@ def test_a_forked_process_has_one_thread(monkeypatch):
     assert here.poll(60)
     assert here.recv() == 1
     process.join()
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"cpu.max": "150000 100000\n"}, 2),
+        ({"cpu.max": "50000 100000\n"}, 1),
+        ({"cpu.max": "max 100000\n"}, 8),
+        ({"cpu.max": "1600000 100000\n"}, 8),
+        ({"cpu.cfs_quota_us": "300000\n", "cpu.cfs_period_us": "100000\n"}, 3),
+        ({"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n"}, 8),
+        ({}, 8),
+    ],
+)
+def test_a_container_limits_the_processors(files, expected, tmp_path, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(8)), raising=False)
+    (tmp_path / "cpu").mkdir()
+    for name, content in files.items():
+        folder = tmp_path if name == "cpu.max" else tmp_path / "cpu"
+        (folder / name).write_text(content)
+    assert available_processors(tmp_path) == expected

@@ -5,6 +5,7 @@ nothing within a batch waits for another thread. Encoders release the GIL while 
 Python can prepare the next batch meanwhile.
 """
 
+import math
 import os
 import platform
 from collections import deque
@@ -158,11 +159,24 @@ def default_threads() -> int:
     return available_processors()
 
 
-def available_processors() -> int:
-    """The number of processors that this process may use."""
+def available_processors(control_group: Path = Path("/sys/fs/cgroup")) -> int:
+    """The number of processors that this process may use, also in a container with a limit."""
+    count = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        count = len(os.sched_getaffinity(0))
+    return max(1, min(count, _read_limit(control_group) or count))
+
+
+def _read_limit(control_group: Path) -> int | None:
+    """The processors that a container's control group, version 2 or 1, gives; None for all."""
+    for files in (["cpu.max"], ["cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"]):
+        try:
+            texts = [(control_group / file).read_text(encoding="ascii") for file in files]
+            quota, period = map(int, " ".join(texts).split())
+        except (OSError, ValueError):  # no such version, or "max"
+            continue
+        return math.ceil(quota / period) if quota > 0 and period > 0 else None
+    return None
 
 
 def describe_processor() -> tuple[str, list[str]]:

@@ -53,8 +53,8 @@ def replace_mentions(
         each document, followed by its copies.
 
     Raises:
-        BiomedError: if the number of copies is negative, the folder does not exist or has no list
-            for any label, or a term list is empty or has a line that is not a term.
+        BiomedError: if the number of copies is negative. If the folder does not exist, or has no
+            list for any label. If a list is empty, or has a line that is not a term.
     """
     if copies < 0:
         raise BiomedError(f"copies is {copies}: give 0 or more")

@@ -133,9 +133,9 @@ def _look_near(model: PreTrainedModel, rotation: np.ndarray) -> None:
     """Make all heads of the first layer, and half of the heads of other layers, attend by distance.
 
     The embedding of position p has the dimensions sin(2 pi p / w) and cos(2 pi p / w) for each
-    wavelength w, in a subspace as large as a head, which the first columns of the rotation, (width,
-    width), span. A key is this position. A query is the position shifted by the head's offset, so
-    its product with the key is largest there.
+    wavelength w. They are in a subspace as large as a head, which the first columns of the
+    rotation, (width, width), span. A key is this position. A query is the position shifted by the
+    head's offset, so its product with the key is largest there.
     """
     config = model.config
     positions = model.base_model.embeddings.position_embeddings.weight

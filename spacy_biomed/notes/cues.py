@@ -21,7 +21,7 @@ OF_CONDITIONS = {"risk": "hypothetical", "differential": "uncertain"}
 CURRENT = "current"
 _ASSERTED = ("negated", "uncertain", "historical", "hypothetical", "family")
 CATEGORIES = (*_ASSERTED, CURRENT, *OF_CONDITIONS)
-# Of each pair, a mention has only the one with the nearest cue; the second, if both are as near.
+# A mention has one of each pair: the one with the nearest cue; the second, if both are as near.
 _RIVALS = (("negated", "uncertain"), ("negated", "differential"))
 
 _GROUP = re.compile(

@@ -39,11 +39,16 @@ def find_sentence_starts(text: str, language: str) -> list[int]:
     does not end after an abbreviation, an initial or the number of a list item, in a parenthesis,
     or before a small letter after a short word.
 
-    A line continues in the next one, and does not end a sentence, if its last word is a preposition
-    or an article, or the next line begins with a small letter that tells it (`find_continued`), or
-    the next word would have made it wider than any line of its paragraph, as in two thirds of the
-    lines. It still ends before a list item, a field ("Name: value") or an item of a list of drugs,
-    and next to lines in capitals and rows of tables.
+    A line continues in the next one, and does not end a sentence, if it is plainly wrapped prose:
+
+    - Its last word is a preposition, an article, or an abbreviation that needs a next word.
+    - Or the next line begins with a small letter that tells it (`find_continued`).
+    - Or the next word would have made it wider than any line of its paragraph. The paragraph must
+      be 45 to 160 characters wide, and this must hold for two thirds of its lines, at least two.
+
+    The sentence still ends if the line ends with a full stop or a colon, or if one of the two lines
+    is in capitals or the row of a table. A list item, a field ("Name: value") and an item of a list
+    of drugs also end it.
 
     Args:
         language: one of `NOTE_LANGUAGES`, for its abbreviations.

@@ -22,7 +22,7 @@ from .config import fill_config, read_description
 # spaCy's own logger, which its commands make visible with --verbose.
 logger = logging.getLogger("spacy")
 
-# Of the rate that the pipeline was trained with, when part of its weights were random.
+# The rate is this share of the one that random weights were trained with.
 LEARN_RATE_SHARE = 0.5
 
 # An encoder that only predicts, and what it was exported from.

@@ -14,8 +14,8 @@ from ...annotations.abbreviations import find_abbreviations
 from ...terminologies.name_forms import list_parts, loosen, normalize
 from ...terminologies.terminology import Concept, Match, Terminology
 
-# What speaks for or against a candidate: how its name is like the mention or a part of it, that it
-# is a parent, that it was seen in training, and what the rest of the document says.
+# What speaks for or against a candidate: how alike its name and the mention are, whether it is a
+# parent or was seen in training, and the rest of the document.
 FEATURES = (
     *("same", "normal", "loose", "abbreviated", "similar", "similarity", "part", "coverage"),
     *("preferred", "usual", "rivals", "short", "broader", "known", "known_share"),

@@ -46,8 +46,8 @@ class BiomedLinker(Described, Pipe):
     """Give entities the codes of a terminology.
 
     Candidates are the concepts that have the mention as a name, whatever the case, accents,
-    punctuation, number and word order; those of its long form or genus in the document, of parts
-    of it, of similar names, and of other mentions. A small network gives each a probability, and
+    punctuation, number and word order. Its long form or genus in the document, its parts, similar
+    names and other mentions give more. A small network gives each a probability, and
     the rest to none of them. It is trained, and calibrated, on mentions with identifiers; without
     that it has general weights.
 

@@ -304,7 +304,7 @@ def explaining(name: str, source: str, revision: str | None) -> Iterator[None]:
         called = f"encoder '{name}'" if name == source else f"encoder '{name}' (hub id {source})"
         problem = (
             f"{called}{at} is neither in the local cache nor could it be downloaded; where there "
-            f"is internet run `huggingface-cli download {source}{option} --local-dir DIR`, copy "
+            f"is internet run `hf download {source}{option} --local-dir DIR`, copy "
             f"DIR here and give its path as the encoder's name ({reason})"
         )
         hint = "" if "/" in name else suggest_encoder(name)

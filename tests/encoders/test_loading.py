@@ -126,13 +126,13 @@ def test_a_catalogued_encoder_that_is_not_cached(offline, tmp_path, monkeypatch)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     message = refusal("biobert")
     assert "encoder 'biobert' (hub id dmis-lab/biobert" in message
-    assert "huggingface-cli download dmis-lab/biobert" in message
+    assert "hf download dmis-lab/biobert" in message
 
 
 def test_a_hub_id_that_is_not_cached(offline):
     message = refusal("nobody/no-such-encoder", "v2")
     assert "encoder 'nobody/no-such-encoder' at revision v2" in message
-    assert "huggingface-cli download nobody/no-such-encoder --revision v2" in message
+    assert "hf download nobody/no-such-encoder --revision v2" in message
 
 
 def test_an_encoder_that_is_on_no_hub(offline):

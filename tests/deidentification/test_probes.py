@@ -57,7 +57,7 @@ def test_few_probes_stay(name, nlp, english):
     assert len(stay) <= MOST_THAT_STAY[name], stay
 
 
-@pytest.mark.parametrize(("name", "most"), [("harmless.txt", 5), ("english_harmless.txt", 12)])
+@pytest.mark.parametrize(("name", "most"), [("harmless.txt", 5), ("english_harmless.txt", 10)])
 def test_what_only_looks_like_personal_data_stays(name, most, nlp, english):
     probes = deidentify_probes(name, nlp, english)
     assert len(probes) >= 40

@@ -82,9 +82,8 @@ class DeidentifiedFiles:
 
     def read(self, settings: BulkSettings, asked: Deidentification) -> Part:
         """The documents, with texts that are decoded if that is asked for."""
-        part = find_texts(self.texts, settings.columns, settings.layout)
         check_same_format(self.texts, self.output)
-        return asked.read(part)
+        return asked.read(find_texts(self.texts, settings.columns, settings.layout))
 
 
 def _is_list_of_failed(path: Path) -> bool:

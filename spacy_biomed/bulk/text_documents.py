@@ -93,11 +93,14 @@ def _writing_identifier(output: Path, identifier: str) -> Iterator[None]:
 
 
 def check_same_format(source: Path, output: Path) -> None:
-    """Raise BiomedError if an output has another format than its source (`find_texts`)."""
+    """Raise BiomedError if an output has another format than its source.
+
+    `find_texts` refuses a source of no known format.
+    """
     if source.is_dir():
         return
-    (family,) = [family for family in _FAMILIES if find_kind(source.name) in family]
-    if find_kind(output.name) not in family:
+    family = next((one for one in _FAMILIES if find_kind(source.name) in one), None)
+    if family and find_kind(output.name) not in family:
         raise BiomedError(f"{output}: name a {family[0]} file, as {source.name} is one")
 
 

@@ -108,7 +108,7 @@ def _how_to_get(name: str, corpus: CorpusSection) -> str:
     source = corpus.source or name
     with suppress(BiomedError):
         entry = find_corpus(source)
-        if entry.access == "download":
+        if entry.access in ("download", "ships"):
             return "--prepare makes it"
         return f"`spacy biomed corpora {source}` says how to get it ({entry.access})"
     return f"`spacy biomed convert {source}` makes it"

@@ -331,8 +331,10 @@ def find_template(template: Path | str) -> Path:
     if not path.exists() and path.parent.name == "configs":
         path = shipped.get(path.stem, path)
     if not os.path.isfile(path):
-        names = ", ".join(name for name in shipped if "/" not in name)
-        problem = f"{path}: no such config; give one, or a template: {names}, or papers/lewis_ner"
+        is_paper = path.parent.name == "papers"
+        names = ", ".join(name for name in shipped if ("/" in name) == is_paper)
+        papers = "" if is_paper else ", or a recipe of a paper such as papers/lewis_ner"
+        problem = f"{path}: no such config; give one, or the name of a template: {names}{papers}"
         raise BiomedError(add_hint(problem, suggest(str(path), shipped)))
     return path
 

@@ -66,7 +66,7 @@ def test_what_cannot_be_prepared_is_named(tmp_path):
     command = ["study", "run", "carrino_table_2", "--prepare", *options]
     printed = call(*command).stdout
     assert "corpora.ictusnet: " in printed and "data use agreement" in printed
-    assert "put its files in assets/pharmaconer" in printed
+    assert "`spacy biomed corpora pharmaconer_sentences` says how to get it (by hand)" in printed
     assert "0 of 3 corpora are in" in printed
 
 

@@ -211,7 +211,7 @@ def count_units(entry, source):
     """The documents of each part after conversion, without their tokens."""
     with unpacking(entry, source) as folder:
         read = {
-            part: [*read_documents(entry.format, [folder / path for path in paths], entry.encoding)]
+            part: [*read_documents(entry.format, [folder / path for path in paths])]
             for part, paths in entry.splits.items()
         }
     parts, _ = split_parts(read, entry.format, {"all": [source]}, 0, entry.part_ids)

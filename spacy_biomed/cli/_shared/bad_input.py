@@ -66,7 +66,8 @@ def explain(error: BaseException, ctx: typer.Context) -> str | None:
         return explain_os_error(error, sys.argv[1:])
     if isinstance(error, UsageError):
         command = (error.ctx or ctx).command_path
-        return f"{error.format_message().rstrip('.')}; see `{command} --help`"
+        problem = error.format_message().replace("Value error, ", "")  # pydantic's word for it
+        return f"{problem.rstrip('.')}; see `{command} --help`"
     if isinstance(error, BiomedError):
         return str(error)
     if too_long := _TOO_LONG.match(str(error)):

@@ -318,7 +318,7 @@ def test_documents_without_words_make_no_batch(tmp_path):
 
 
 def test_a_missing_template_is_bad_input(converted, tmp_path):
-    message = "nope.cfg: no such config; give one, or a template: assertion, base"
+    message = "nope.cfg: no such config; give one, or the name of a template: assertion, base"
     with pytest.raises(BiomedError, match=message):
         fill(converted, template=tmp_path / "nope.cfg")
 

@@ -57,7 +57,7 @@ _Place = tuple[int, int, dict[str, int]]
 def parse_group(name: str) -> _Group:
     """Read the name of a group.
 
-    It is a category, a direction ("forward", "backward", "both") and perhaps a reach in words:
+    It is a category of `CATEGORIES`, a direction ("forward", "backward", "both") and perhaps a reach in words:
     "negated forward", "negated backward 3". Or it is "stop", for terms that end scopes, perhaps
     with a category and a direction: "stop negated", "stop uncertain forward". Or it is "none", for
     terms that only look like cues, or "outside", for cues that also count where they begin a
@@ -242,8 +242,8 @@ def _settle(distances: Mapping[str, int]) -> set[str]:
         for one, other in _RIVALS:
             if one in distances and other in distances:
                 categories.discard(other if distances[one] < distances[other] else one)
-        if distances.get("historical", _FAR) <= distances.get(CURRENT, -1):
-            categories.discard(CURRENT)
+        if CURRENT in distances and distances.get("historical", _FAR) <= distances[CURRENT]:
+            categories.remove(CURRENT)
     return categories
 
 

@@ -57,11 +57,11 @@ _Place = tuple[int, int, dict[str, int]]
 def parse_group(name: str) -> _Group:
     """Read the name of a group.
 
-    It is a category of `CATEGORIES`, a direction ("forward", "backward", "both") and perhaps a reach in words:
-    "negated forward", "negated backward 3". Or it is "stop", for terms that end scopes, perhaps
-    with a category and a direction: "stop negated", "stop uncertain forward". Or it is "none", for
-    terms that only look like cues, or "outside", for cues that also count where they begin a
-    mention.
+    It is a category of `CATEGORIES`, a direction ("forward", "backward", "both") and perhaps a
+    reach in words: "negated forward", "negated backward 3". Or it is "stop", for terms that end
+    scopes, perhaps with a category and a direction: "stop negated", "stop uncertain forward". Or it
+    is "none", for terms that only look like cues, or "outside", for cues that also count where they
+    begin a mention.
     """
     found = _GROUP.fullmatch(name)
     if found is None or not (found["kind"] or (found["category"] and found["direction"])):

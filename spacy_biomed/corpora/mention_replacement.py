@@ -68,6 +68,11 @@ def replace_mentions(
     return result
 
 
+def original_id(document_id: str) -> str:
+    """The id of the document that a copy was made of; of any other document, its own."""
+    return re.sub(r"#\d+$", "", document_id)
+
+
 def read_terms(path: Path) -> list[str]:
     """Read a term list: the terms in the file's order, each once, without spaces around them.
 

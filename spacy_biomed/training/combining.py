@@ -23,6 +23,7 @@ from ..corpora.conversion_report import PartReport
 from ..corpora.convert import ATTRIBUTES, create_pipeline
 from ..corpora.gold import CONCEPT, place_mentions
 from ..corpora.label_map import LabelledSpan, LabelMap, check_labels
+from ..corpora.mention_replacement import original_id
 from ..corpora.splits import PARTS
 from ..errors import BiomedError, list_choices
 from ..files.outputs import check_replaceable, replacing_directory
@@ -104,6 +105,11 @@ class _Text:
     @property
     def labels(self) -> frozenset[str]:
         return self.scope.labels or frozenset()
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Its corpus and its id there."""
+        return self.known.corpus, str(self.doc.user_data.get(DOCUMENT_ID, ""))
 
 
 def combine_corpora(
@@ -244,12 +250,19 @@ def _read_text(corpus: str, doc: Doc, spans_key: str | None, counts: CombinedPar
 
 
 def _leave_out_repeats(parts: dict[str, list[_Text]], order: Sequence[str]) -> None:
-    """Leave out what repeats test documents, and of the second part what repeats the first."""
+    """Leave out what repeats test documents, and of the second part what repeats the first.
+
+    A copy with replaced mentions is left out with the document that it is a copy of.
+    """
     held_out = [text.known for text in parts["test"]]
     for part in order:
         kept = []
         reasons = repeated_texts.find_repeats([text.known for text in parts[part]], held_out)
-        for text, reason in zip(parts[part], reasons, strict=True):
+        reasoned = list(zip(parts[part], reasons, strict=True))
+        left_out = {text.name: reason for text, reason in reasoned if reason is not None}
+        for text, reason in reasoned:
+            corpus, document_id = text.name
+            reason = reason or left_out.get((corpus, original_id(document_id)))
             if reason is None:
                 kept.append(text)
             else:

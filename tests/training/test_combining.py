@@ -31,7 +31,7 @@ def line(text, *mentions, id=None):
 
 @pytest.fixture
 def make_corpus(tmp_path):
-    def make(name, spans_key=None, language="en", **parts):
+    def make(name, spans_key=None, language="en", copies=None, **parts):
         source = tmp_path / "source" / name
         source.mkdir(parents=True)
         lines = {"dev": [line(ONLY.format(f"{name} dev"))], **parts}
@@ -40,7 +40,19 @@ def make_corpus(tmp_path):
                 "".join(json.dumps(one) + "\n" for one in content)
             )
         output = tmp_path / name
-        convert_corpus(name, source, output, format="jsonl", spans_key=spans_key, language=language)
+        terms = tmp_path / "terms"
+        terms.mkdir(exist_ok=True)
+        (terms / "DRUG.txt").write_text("ibuprofen\n")
+        convert_corpus(
+            name,
+            source,
+            output,
+            format="jsonl",
+            spans_key=spans_key,
+            language=language,
+            replace_mentions=terms if copies else None,
+            **({"copies": copies} if copies else {}),
+        )
         return output
 
     return make
@@ -163,6 +175,23 @@ def test_what_is_held_out_anywhere_is_not_trained_on(make_corpus, tmp_path):
     assert (first["train"].repeated_text, first["train"].repeated_sentence) == (2, 1)
     assert (second["train"].repeated_text, second["train"].repeated_sentence) == (1, 0)
     assert second["dev"].repeated_text == 1
+
+
+def test_copies_of_what_is_held_out_are_not_trained_on(make_corpus, tmp_path):
+    drug = ("Aspirin", "DRUG")
+    one = make_corpus(
+        "one",
+        copies=3,
+        train=[line(ASPIRIN, drug), line(ONLY.format("Aspirin"), drug)],
+        dev=[line(ONLY.format("B"), ("B", "DRUG"))],
+    )
+    copied = [doc.text for doc in read(one)]
+    assert len(copied) == 8 and ASPIRIN.replace("Aspirin", "Ibuprofen") in copied
+    two = make_corpus("two", train=[line(BRCA)], test=[line(ASPIRIN, drug)])
+    report = combine_corpora([one, two], tmp_path / "both")
+    assert not any("colorectal" in doc.text for doc in read(tmp_path / "both"))
+    assert report.corpora[0].parts["train"].repeated_text == 4
+    assert len(read(tmp_path / "both")) == 5
 
 
 def test_the_same_text_in_two_corpora_becomes_one_document_of_both_labels(make_corpus, tmp_path):

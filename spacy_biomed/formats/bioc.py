@@ -20,6 +20,7 @@ from .documents import (
     read_text,
 )
 from .json_fields import get_covered, get_field, get_id, list_values, parse_json
+from .offsets import count_code_points
 from .repairs import is_new, leaving_out, locate
 from .xml_elements import Element, read_xml
 
@@ -127,14 +128,17 @@ def _add_text(document: Document, unit: _Part, annotated: list[_Part]) -> Offset
     text = get_field(unit, "text", str, unit[_WHERE]) if unit.get("text") else ""
     offset = _whole_number(unit, "offset")
     start, end = document.append(text)
-    for part in annotated:
-        for annotation in _parts(part, "annotations"):
-            with leaving_out():
-                if locations := _parts(annotation, "locations"):
-                    mention = _create_mention(annotation, locations, offset)
-                    where = annotation[_WHERE]
-                    mention = locate(text, mention, get_covered(annotation, where), where)
-                    document.mentions.append(mention.move(start))
+    found = []
+    for annotation in (one for part in annotated for one in _parts(part, "annotations")):
+        with leaving_out():
+            if locations := _parts(annotation, "locations"):
+                where = annotation[_WHERE]
+                mention = _create_mention(annotation, locations, offset)
+                found.append((mention, get_covered(annotation, where), where))
+    placed = count_code_points(text, [one[:2] for one in found])
+    for mention, (_, covered, where) in zip(placed, found, strict=True):
+        with leaving_out():
+            document.mentions.append(locate(text, mention, covered, where).move(start))
     return start, end
 
 

@@ -2,10 +2,8 @@
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import product
 from pathlib import Path
 
 from ..errors import BiomedError, escape, quote
@@ -24,9 +22,9 @@ from .documents import (
 )
 from .findings import AnnotatedShard, Row, list_mentions, name_file
 from .json_fields import list_values
+from .offsets import count_code_points
 from .registry import Format
 from .repairs import keep_sound, leaving_out, locate
-from .spelling import reads_as
 
 ANNOTATIONS = ".ann"
 # The shared tasks of BioNLP separate given annotations from those to be found.
@@ -69,8 +67,8 @@ def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     other member.
     `relations` is a list in every document if any file has one of these, otherwise None.
 
-    Offsets count code points of the unchanged file. If the covered strings show that offsets were
-    counted with line feeds alone, or with the byte-order mark, they are read accordingly.
+    Offsets count code points of the unchanged file. If the covered strings show that they count
+    other units, or the byte-order mark, they are read accordingly.
 
     Raises:
         BiomedError: if a line is of another kind, if an id is used but not defined, or if a mention
@@ -140,11 +138,14 @@ def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document
     entities = list(keep_sound(_parse_entity, (line for line in parsed if line.kind == "T")))
     # A text may be empty if nothing is annotated in it.
     content = read_text(text_path, encoding, may_be_empty=not lines)
-    text, shift = _align_text(content, entities)
+    # Programs differ in whether they count a byte-order mark.
+    shifts = (0, -1) if content.startswith(BYTE_ORDER_MARK) else (0,)
+    text = content.removeprefix(BYTE_ORDER_MARK)
+    placed = count_code_points(text, [entity[1:] for entity in entities], shifts)
     mentions: dict[str, Mention] = {}
-    for line, mention, covered in entities:
+    for (line, _, covered), mention in zip(entities, placed, strict=True):
         with leaving_out():
-            mention = locate(text, mention.move(shift), covered, line.where)
+            mention = locate(text, mention, covered, line.where)
             if line.id in mentions:
                 raise BiomedError(
                     f"{line.where}: {escape(line.id)} is there twice; give each its own id"
@@ -173,29 +174,6 @@ def _parse_entity(line: _Line) -> tuple[_Line, Mention, str]:
         for start, end in (pair.split() for pair in offsets.split(";"))
     )
     return line, Mention(label, fragments, line.id), "\t".join(line.fields[1:])
-
-
-def _align_text(text: str, entities: list[tuple[_Line, Mention, str]]) -> tuple[str, int]:
-    """Find the text that the offsets refer to, without byte-order mark, and a shift for offsets.
-
-    Programs that write offsets differ in whether they count a byte-order mark, carriage returns and
-    the accents of decomposed characters (NFD).
-    """
-    shifts = (0, -1) if text.startswith(BYTE_ORDER_MARK) else (0,)
-    text = text.removeprefix(BYTE_ORDER_MARK)
-    # Each once: most texts have only one reading.
-    forms = (text, text.replace("\r\n", "\n"))
-    composed = (unicodedata.normalize("NFC", form) for form in forms)
-    readings = dict.fromkeys(product((*forms, *composed), shifts))
-
-    def count_covered(reading: tuple[str, int]) -> int:
-        candidate, shift = reading
-        return sum(
-            reads_as(mention.move(shift).read(candidate), covered)
-            for _, mention, covered in entities
-        )
-
-    return max(readings, key=count_covered)
 
 
 def _find_triggers(lines: list[_Line], mentions: dict[str, Mention]) -> dict[str, Mention]:

@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import BiomedError, escape
-from .documents import Document, Mention, Relation, is_covered, list_files, look_up
+from .documents import Document, Mention, Relation, list_files, look_up
+from .offsets import count_code_points
 from .registry import Format
 from .repairs import keep_sound, leaving_out, locate
 from .xml_elements import Element, decode_xml, parse_xml
@@ -88,18 +89,13 @@ def _read_file(path: Path, encoding: str) -> tuple[str, list[Element]]:
 
 def _create_mentions(text: str, tags: list[Element], label_name: str) -> list[Mention]:
     found = list(keep_sound(lambda tag: (tag, _create_mention(tag, label_name)), tags))
-
-    def count_covered(shift: int) -> int:
-        moved = ((tag.attributes.get("text", ""), mention.move(shift)) for tag, mention in found)
-        return sum(is_covered(text, mention, covered) for covered, mention in moved)
-
+    quoted = [(mention, tag.attributes.get("text", "")) for tag, mention in found]
     # The owners' text begins with a line feed, which counts for some programs.
-    shift = max((0, 1, -1), key=count_covered)
+    placed = count_code_points(text, quoted, (0, 1, -1))
     mentions = []
-    for tag, mention in found:
+    for mention, (tag, _), (_, covered) in zip(placed, found, quoted, strict=True):
         with leaving_out():
-            covered = tag.attributes.get("text", "")
-            mentions.append(locate(text, mention.move(shift), covered, tag.where))
+            mentions.append(locate(text, mention, covered, tag.where))
     return mentions
 
 

@@ -4,13 +4,13 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import accumulate
 from pathlib import Path
 
 from ..errors import BiomedError, escape, quote
-from .documents import Document, Mention, Relation, is_covered, list_files, look_up
+from .documents import Document, Mention, Relation, list_files, look_up
 from .findings import AnnotatedDocument, AnnotatedShard, find_lowest, list_mentions
 from .json_fields import get_covered, get_field, get_id, list_values, read_json
+from .offsets import Quoted, count_code_points
 from .registry import Format
 from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, keep_sound, leaving_out, locate, note
 
@@ -28,9 +28,6 @@ _PER_REGION = ("textarea", "rating", "number", "datetime")
 
 # Controls whose values for a whole text are classes.
 _CLASSES = ("choices", "taxonomy")
-
-# A mention, and the string that it covers, if the file has that.
-_Covered = tuple[Mention, str | None]
 
 # A result of an annotation: a region, a relation, or a value of a control.
 _Result = dict[str, object]
@@ -57,8 +54,8 @@ def read_label_studio(path: Path | str, encoding: str = "utf-8") -> Iterator[Doc
     else the one that was changed last; skipped ones are never read. A task without an annotation,
     such as one with predictions only, is left out and counted.
 
-    Offsets count code points. If the covered strings show that they count UTF-16 code units, as in
-    old versions of Label Studio, they are read accordingly.
+    Offsets count code points. If the covered strings show that they count other units, such as
+    UTF-16 code units in old versions of Label Studio, they are read accordingly.
 
     Raises:
         BiomedError: if the file is another export (JSON-MIN), or has the address of a text and not
@@ -169,21 +166,21 @@ def _find_choices(result: _Result) -> list[str]:
 
 def _parse_mentions(document: Document, results: list[_Result]) -> list[Mention]:
     text, where = document.text, document.source
-    found: list[_Covered] = []
+    found: list[Quoted] = []
     for result in results:
         with leaving_out():
-            found.extend(_parse_region(result, where))
+            found.extend(_parse_region(result, text, where))
     attributes = _find_attributes(results)
+    placed = count_code_points(text, found)
 
-    def place(one: _Covered) -> Mention:
-        mention, covered = one
-        mention = locate(text, mention, _unescape(text, mention, covered), where)
+    def place(one: Quoted) -> Mention:
+        mention = locate(text, *one, where)
         return replace(mention, attributes=attributes.get(mention.id, {}))
 
-    return list(keep_sound(place, _count_code_points(text, found)))
+    return list(keep_sound(place, zip(placed, (covered for _, covered in found), strict=True)))
 
 
-def _parse_region(result: _Result, where: str) -> Iterator[_Covered]:
+def _parse_region(result: _Result, text: str, where: str) -> Iterator[Quoted]:
     """A mention for each label of a region, with the string it covers."""
     kind = get_id(result, "type")
     if not kind.endswith("labels"):
@@ -197,6 +194,8 @@ def _parse_region(result: _Result, where: str) -> Iterator[_Covered]:
         )
     start, end = (get_field(value, key, int, where) for key in ("start", "end"))
     covered = get_covered(value, where)
+    if covered is not None and covered not in text:  # it has its line ends as `\\n`
+        covered = covered.replace("\\n", "\n")
     labels = get_field(value, "labels", list, where)
     if not labels:
         raise BiomedError(f"{where}: a region has no label; label it, or remove it")
@@ -208,34 +207,6 @@ def _check_label(label: object, where: str) -> str:
     if not isinstance(label, str):
         raise BiomedError(f"{where}: expected a label, found {quote(label)}; correct it")
     return label
-
-
-def _count_code_points(text: str, found: list[_Covered]) -> list[_Covered]:
-    """Convert offsets that count UTF-16 code units to code points, if more mentions then fit."""
-    if text.isascii() or max(text) <= "\uffff":
-        return found
-    units = accumulate((1 + (character > "\uffff") for character in text), initial=0)
-    points = {unit: point for point, unit in enumerate(units)}
-
-    def convert(mention: Mention) -> Mention:
-        offsets = tuple((points.get(a, a), points.get(b, b)) for a, b in mention.fragments)
-        return replace(mention, fragments=offsets)
-
-    def count_covered(reading: list[_Covered]) -> int:
-        quoted = ((one, _unescape(text, one, covered)) for one, covered in reading)
-        return sum(
-            covered is not None and is_covered(text, one, covered) for one, covered in quoted
-        )
-
-    converted = [(convert(mention), covered) for mention, covered in found]
-    return max((found, converted), key=count_covered)  # the first, where both fit alike
-
-
-def _unescape(text: str, mention: Mention, covered: str | None) -> str | None:
-    r"""The string that a region covers; Label Studio writes its line ends as `\n`."""
-    if covered is None or is_covered(text, mention, covered):
-        return covered
-    return covered.replace("\\n", "\n")
 
 
 def _find_attributes(results: list[_Result]) -> dict[str, dict[str, str]]:

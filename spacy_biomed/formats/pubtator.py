@@ -17,6 +17,7 @@ from .documents import (
     parse_offset,
 )
 from .findings import AnnotatedShard
+from .offsets import count_code_points
 from .registry import Format
 from .repairs import is_new, leaving_out, locate
 
@@ -50,7 +51,8 @@ def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
         documents = []
         for document, covered in parse_documents(number_lines(file, encoding), file):
             documents.append(document)
-            for mention, string, where in covered:
+            placed = count_code_points(document.text, [one[:2] for one in covered])
+            for mention, (_, string, where) in zip(placed, covered, strict=True):
                 with leaving_out():
                     if mention.start >= len(document.text):  # of a line that was left out
                         check_mention(document.text, mention, string, where)

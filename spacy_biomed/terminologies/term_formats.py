@@ -26,6 +26,9 @@ _ALTERNATIVE, _REPLACEMENT = "hasAlternativeId", "IAO_0100001"
 # Concepts that were merged one after the other.
 _MOST_MERGERS = 10
 _OBO_SYNONYM = re.compile(r'"((?:[^"\\]|\\.)*)" (?!BROAD)')
+# Escapes of white space in OBO, other characters being themselves; what may follow a name there.
+_OBO_ESCAPE = re.compile(r"\\([ntW])|\\(.)")
+_OBO_SOURCES = re.compile(r'\s*(?<!\\)\{[\w:.-]+="[^{}]*"\}$')
 # Kinds in names.dmp that are left out: names with an author, and specimens.
 _NO_NAMES = ("authority", "type material")
 _CSV_REASONS = {"unexpected end of data": "a quotation mark opens a field and none closes it"}
@@ -209,18 +212,18 @@ def _read_obo(source: Source) -> Iterator[Term]:
             licences = [one for one in stanza["property_value"] if "license" in one]
             source.meta["licence"] = licences[0].partition(" ")[2] if licences else ""
         elif kind == "[Term]":
-            id, parent, replacement = (
-                [*stanza[tag], ""][0].split(" ")[0] for tag in ("id", "is_a", "replaced_by")
-            )
+            tags = ("id", "namespace", "is_a", "replaced_by")
+            id, type, parent, replacement = ([*stanza[tag], ""][0].split(" ")[0] for tag in tags)
             if not id:
                 raise BiomedError(f"{source.path}:{begin}: a [Term] has no id; correct the file")
             if "true" in "".join(stanza["is_obsolete"]):
                 source.successors.setdefault(id, replacement)
             else:
-                synonyms = (one[1] for one in map(_OBO_SYNONYM.match, stanza["synonym"]) if one)
-                names = tuple(re.sub(r"\\(.)", r"\1", one) for one in (*stanza["name"], *synonyms))
+                found = [_OBO_SOURCES.sub("", one) for one in stanza["name"]]
+                found += (one[1] for one in map(_OBO_SYNONYM.match, stanza["synonym"]) if one)
+                names = tuple(_OBO_ESCAPE.sub(lambda m: m[2] or " ", one) for one in found)
                 source.successors.update((one.split(" ")[0], id) for one in stanza["alt_id"])
-                yield Term(id, names, [*stanza["namespace"], ""][0], parent)
+                yield Term(id, names, type, parent)
         stanza, kind, begin = defaultdict(list), line.strip(), number
 
 

@@ -308,9 +308,18 @@ def test_lines_of_obo_may_have_no_space_or_a_comment(tmp_path):
     assert read_terms(path, "obo")[0] == [Term("HP:1", ("Fever",))]
 
 
-def test_names_of_obo_are_without_escapes(tmp_path):
-    path = write(tmp_path, '[Term]\nid: C:1\nname: a\\{b\\}\nsynonym: "a\\,b" EXACT []\n')
-    assert read_terms(path, "obo")[0] == [Term("C:1", ("a{b}", "a,b"))]
+def test_names_of_obo_are_without_escapes_and_sources(tmp_path):
+    lines = [
+        "[Term]\nid: C:1",
+        'name: a\\{b\\} {source="X:1", xref="Y:2"}',
+        'synonym: "a\\,b" EXACT []',
+        'synonym: "new\\nline\\Wand\\ttab \\\\n" EXACT []',
+        "[Term]\nid: C:2",
+        "name: beta{x}",
+    ]
+    names = ("a{b}", "a,b", "new line and tab \\n")
+    terms, _ = read_terms(write(tmp_path, "\n".join(lines)), "obo")
+    assert terms == [Term("C:1", names), Term("C:2", ("beta{x}",))]
 
 
 def test_the_id_of_owl_is_the_end_of_its_iri(tmp_path):

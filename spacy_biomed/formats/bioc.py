@@ -43,12 +43,13 @@ def read_bioc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 
     A document's text is its passages (or their sentences, if passages have no text) joined with
     spaces. Offsets in the file count from the offset of the passage, so gaps between passages do
-    not matter. An annotation's infon "type" is the label, its other infons are attributes; the
-    values of infons with the same key are joined with semicolons. An annotation with several
-    locations is a discontinuous mention; one without a location is about the whole document and
-    left out. A relation goes from its first node to each other node; without nodes, as in BC5CDR,
-    it relates the concepts in its infons. Its label is the infon "type" or "relation". `relations`
-    is None in the documents of a file without relations.
+    not matter, or from the passage itself, if the covered strings show that. An annotation's infon
+    "type" is the label, its other infons are attributes; the values of infons with the same key are
+    joined with semicolons. An annotation with several locations is a discontinuous mention; one
+    without a location is about the whole document and left out. A relation goes from its first node
+    to each other node; without nodes, as in BC5CDR, it relates the concepts in its infons. Its
+    label is the infon "type" or "relation". `relations` is None in the documents of a file without
+    relations.
 
     The encoding that an XML file declares takes precedence over `encoding`.
 
@@ -135,7 +136,8 @@ def _add_text(document: Document, unit: _Part, annotated: list[_Part]) -> Offset
                 where = annotation[_WHERE]
                 mention = _create_mention(annotation, locations, offset)
                 found.append((mention, get_covered(annotation, where), where))
-    placed = count_code_points(text, [one[:2] for one in found])
+    # Some programs count from the beginning of the passage.
+    placed = count_code_points(text, [one[:2] for one in found], (0, offset))
     for mention, (_, covered, where) in zip(placed, found, strict=True):
         with leaving_out():
             document.mentions.append(locate(text, mention, covered, where).move(start))

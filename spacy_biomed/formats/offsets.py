@@ -27,11 +27,11 @@ def count_code_points(
     """The mentions at code points of a text, with most strings in their places.
 
     Of the shifts that offsets may have, the first is taken, and of units code points, unless others
-    are better. Of mentions without strings all have to be whole words in another unit, which they
-    are not in code points.
+    are better. Of mentions without strings, of which there must be two, all have to be whole words
+    in another unit, which they are not in code points.
     """
     quoted = [place for place, (_, covered) in enumerate(found) if covered is not None]
-    judged, least = (quoted, 0) if quoted else (range(len(found)), len(found))
+    judged, least = (quoted, 0) if quoted else (range(len(found)), max(len(found), 2))
     best: list[Mention] = []
     most = -1
     for points in _list_readings(text):

@@ -334,3 +334,11 @@ def test_two_documents_with_one_id_are_refused(tmp_path, id):
     with keeping_log("stop") as log:
         assert [document.id for document in read_bioc(tmp_path)] == ["7"]
     assert [(change.kind, change.line) for change in log.changes] == [("left out", line - 1)]
+
+
+def test_offsets_may_count_from_the_beginning_of_the_passage(tmp_path):
+    places = [annotation(locations=((0, 4),)), annotation("T2", "D", ((16, 6),), "cancer")]
+    path = write_json(tmp_path, passage(text="Cancer of lung"), passage(15, TITLE, places))
+    (document,) = read_bioc(path)
+    assert [one.fragments for one in document.mentions] == [((15, 19),), ((31, 37),)]
+    assert [one.read(document.text) for one in document.mentions] == ["Lung", "cancer"]

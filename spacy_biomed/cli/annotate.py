@@ -46,9 +46,9 @@ def annotate(
     text: str = typer.Argument(
         "",
         metavar="[TEXT|INPUT]",
-        help="Text to annotate; else standard input. Or what to annotate: .jsonl, .json, .csv, "
-        ".tsv, .parquet, .pubtator, .spacy or .txt (a document a line), or a folder of these or of "
-        ".txt notes.",
+        help="Text to annotate; else, or if it is -, standard input. Or what to annotate: .jsonl, "
+        ".json, .csv, .tsv, .parquet, .pubtator, .spacy or .txt (a document a line), or a folder "
+        "of these or of .txt notes.",
     ),
     output: Path = typer.Argument(
         None,
@@ -153,22 +153,30 @@ def annotate(
 
 def _find_texts(text: str, corpus: Path | None, columns: Columns, layout: Layout) -> Iterable[str]:
     """The text that is given, or those of the file or folder that is named in its place."""
-    from ..formats.inputs import read_texts
+    from ..files.records import decode_file
+    from ..files.sources import is_text
+    from ..formats.inputs import read_texts, tell_unread
     from ..formats.spacy_docs import read_docs
 
     if corpus is not None:
         for doc in read_docs(corpus, Vocab()):
             return [doc.text]
         raise BiomedError(f"{corpus}: no documents there; give another --corpus, or a text")
-    if not text:
-        return [sys.stdin.read()]
+    if text in ("", "-"):
+        text, problem = decode_file(sys.stdin.buffer.read(), layout)
+        if problem:
+            raise BiomedError(f"standard input: {problem}")
+        return [text]
     if os.path.exists(text):
+        tell_unread(Path(text))
         return read_texts(Path(text), columns, layout)
     if _LIKE_A_PATH.fullmatch(text):
         raise BiomedError(
             f"{text}: no such file or folder; check the path, or give it on standard input if it "
             "is a text"
         )
+    if not is_text(text):
+        raise BiomedError("TEXT is not UTF-8; give it on standard input with its --encoding")
     return [text]
 
 
@@ -196,8 +204,10 @@ def _show(
 def _annotate_collection(pipeline: str, source: Path, output: Path, settings: BulkSettings) -> None:
     from ..bulk.annotating import annotate_collection, check_failed
     from ..bulk.manifest import ERRORS
+    from ..formats.inputs import tell_unread
     from ..formats.registry import find_output
 
+    tell_unread(source)
     console = Console(highlight=False)
     start, speed = time.monotonic(), 0.0
     with create_bar(console) as bar:

@@ -98,6 +98,7 @@ def deidentify(
     from ..bulk.deidentification import Deidentification
     from ..bulk.deidentified_files import DeidentifiedFiles, check_texts, deidentify_files
     from ..files.sources import Columns
+    from ..formats.inputs import tell_unread
     from ..pipeline.encoder_pipe import reads_capitals
     from ..pipeline.pipeline_loading import load_pipeline
 
@@ -133,6 +134,7 @@ def deidentify(
     component = asked.prepare(nlp)
     names = component.make_key("") if rename else None
     part = files.read(settings, asked)
+    tell_unread(texts)
     capitals, total = check_texts(part, is_any_allowed=repair is not None)
     if capitals and not reads_capitals(nlp):
         typer.echo(_explain_capitals(capitals, total), err=True)

@@ -127,7 +127,7 @@ def vocabulary(
     ),
     size: int = typer.Option(..., min=1, help="Largest number of entries."),
     lowercase: bool = typer.Option(False, "--lowercase", help="Wordpiece: fold case and accents."),
-    text_field: str = typer.Option("text", help="Field of .jsonl and .parquet with the text."),
+    text_field: str = options.TEXT_COLUMN,
 ) -> None:
     """Learn a vocabulary from text, and write it as a Hugging Face fast tokenizer.
 

@@ -17,6 +17,8 @@ from ._shared.bad_input import OneLineGroup, explaining_interruption, importing_
 from ._shared.options import parse_overrides
 
 if TYPE_CHECKING:
+    from thinc.api import Config
+
     from ..training.updating import Update
 
 
@@ -110,11 +112,14 @@ def for_corpus(
     inputs: list[Path | str] = [corpus, *(path for path in (template, source) if path)]
     with replacing_file(output, inputs) as partial:
         config.to_disk(partial)
-    steps = config["vars"]["max_steps"]
-    pipeline = ", ".join(config["nlp"]["pipeline"])
-    msg.good(f"{output}: {pipeline}; {steps} steps, {epochs} epochs of {steps // epochs}")
+    _describe_steps(f"{output}: {', '.join(config['nlp']['pipeline'])};", config, epochs)
     if update is not None:
         _describe_update(update, source, corpus)
+
+
+def _describe_steps(what: str, config: Config, epochs: int) -> None:
+    steps = config["vars"]["max_steps"]
+    msg.good(f"{what} {steps} steps, {epochs} epochs of {steps // epochs}")
 
 
 def _describe_update(update: Update, source: str, corpus: Path) -> None:
@@ -162,13 +167,14 @@ def for_tasks(
     from ..training.config import find_epochs
     from ..training.multitask_config import create_multitask_config
 
+    epochs = find_epochs(template) if epochs is None else epochs
     folders = [corpora_dir / name for name in options.split_names(tasks)]
     config, heads = create_multitask_config(
         folders,
         encoder=encoder,
         template=template,
         schedule=schedule,
-        epochs=find_epochs(template) if epochs is None else epochs,
+        epochs=epochs,
         batch_words=batch_words,
         learn_rate=learn_rate,
         seed=seed,
@@ -179,8 +185,7 @@ def for_tasks(
         typer.echo(
             f"{head.name}: {head.task}, {head.factory}, {head.batches} batches, {head.score}"
         )
-    steps = config["vars"]["max_steps"]
-    msg.good(f"{output}: {steps} steps, {epochs} epochs of {steps // epochs}")
+    _describe_steps(f"{output}:", config, epochs)
 
 
 LOG, CURVES, BEST = "log.jsonl", "curves.svg", "model-best"
@@ -255,7 +260,8 @@ def _prepare_report(
         raise BiomedError(f"{config}: --html needs the logger spacy_biomed.RichLogger.v1")
     # Now, not after the training.
     check_output(page, [config])
-    if not os.access(page.parent, os.W_OK):
+    folder = next(one for one in page.absolute().parents if os.path.exists(one))
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
         raise BiomedError(f"--html {page}: cannot be written; name another file")
     if not logger.get("jsonl"):
         overrides.setdefault("training.logger.jsonl", str(output / LOG))

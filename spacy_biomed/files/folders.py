@@ -1,7 +1,10 @@
 """Find the files of a folder, and name whatever in it cannot be read."""
 
 import os
+import re
 import stat
+import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -61,6 +64,22 @@ def list_files(folder: Path, is_wanted: Callable[[str], bool], missing: str) -> 
     if not found:
         raise BiomedError(f"{folder}: {missing}")
     return [folder / name for name, _ in found]
+
+
+def tell_unread(folder: Path, is_wanted: Callable[[str], bool]) -> None:
+    """Print how many files in and below a folder are not wanted, by the endings of their names.
+
+    Of a file nothing is printed. Names that begin with `_` or `~` are other programs' marks. A long
+    ending may be part of a name that tells who somebody is.
+    """
+    if not folder.is_dir():
+        return
+    others = find_files(folder, lambda name: name[0] not in "_~" and not is_wanted(name))
+    names = [Path(one.name).suffix.lower() for one in others if not one.error]
+    endings = Counter(one if re.fullmatch(r"\.\w{1,8}", one) else "others" for one in names)
+    if endings:
+        listed = ", ".join(f"{count:,} {ending}" for ending, count in endings.most_common(8))
+        print(f"⚠ {folder}: files that are not read, by their endings: {listed}", file=sys.stderr)
 
 
 def _judge(entry: os.DirEntry[str], is_wanted: Callable[[str], bool]) -> str | None:

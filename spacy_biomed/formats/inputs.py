@@ -5,8 +5,9 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import BiomedError
+from ..files import folders
 from ..files.records import Layout
-from ..files.sources import TABLES, TEXTS, Columns, Part
+from ..files.sources import TABLES, TEXTS, Columns, Part, find_kind
 from ..files.sources import find_parts as find_plain_parts
 from .pubtator import PubTatorFile
 from .spacy_docs import SpacyFile
@@ -21,6 +22,11 @@ KINDS: Mapping[str, type[Part]] = {
 
 # The parts of an input of any of these kinds.
 find_parts = partial(find_plain_parts, kinds=KINDS)
+
+
+def tell_unread(path: Path) -> None:
+    """Print how many files of an input, if it is a folder, are of none of these kinds."""
+    folders.tell_unread(path, lambda name: find_kind(name, KINDS) is not None)
 
 
 def read_texts(path: Path, columns: Columns = Columns(), layout: Layout = Layout()) -> list[str]:

@@ -26,7 +26,7 @@ from ..files.sources import TEXTS, find_kind
 from ..workers.process import ProcessPool, WorkerDied
 from .deduplication import DuplicateIndex, NearDuplicates, Sketch, Sketcher, hash_text, normalize
 from .sentences import RULES, LanguageIdentifier, SentenceFilter, SentenceSplitter, Thresholds
-from .text_sources import read_documents
+from .text_sources import read_documents, tell_unread
 
 # Invisible characters: byte-order marks, zero-width spaces and joiners, soft hyphens.
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
@@ -274,6 +274,8 @@ def clean_corpus(
     paths = [path for source in sources for path in source.paths]
     check_output(output, paths)
     _check_report(report_path(output))
+    for path in paths:
+        tell_unread(path)
     with (
         replacing_file(report_path(output), paths) as new_report,
         replacing_file(output, paths) as new_output,

@@ -6,8 +6,8 @@ from hashlib import blake2b
 from pathlib import Path
 
 from ..errors import BiomedError, escape
+from ..files import folders
 from ..files.compression import strip_compression
-from ..files.folders import list_files
 from ..files.records import Layout
 from ..files.sources import (
     TABLES,
@@ -31,6 +31,7 @@ _KINDS: Mapping[str, type[RecordFile]] = {
 _MOSES = re.compile(r"\.(\w{2,3})-(\w{2,3})\.(?:\1|\2)$")
 
 _ENDINGS_IN_WORDS = ".txt, .jsonl, .csv, .tsv, .xml (each also .gz, .xz or .zst) or .parquet"
+_BY_OPTION = "--text-column, or field in [text] of a recipe"
 _NOTHING = f"no text in this folder; its files have to end in {_ENDINGS_IN_WORDS}"
 
 # Marks notes of MIMIC-III that are errors, by one of these values: pandas writes 1.0.
@@ -104,7 +105,7 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            files += list_files(path, lambda name: _find_class(name) is not None, _NOTHING)
+            files += folders.list_files(path, _is_text, _NOTHING)
         elif not path.exists():
             raise BiomedError(f"{path}: no such file or folder; check the path")
         elif not path.is_file() or _find_class(path.name) is None:
@@ -112,6 +113,15 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
         else:
             files.append(path)
     return files
+
+
+def tell_unread(path: Path) -> None:
+    """Print how many files of a folder have other endings than those that are read."""
+    folders.tell_unread(path, _is_text)
+
+
+def _is_text(name: str) -> bool:
+    return _find_class(name) is not None
 
 
 def _find_class(name: str) -> type[RecordFile] | None:
@@ -125,7 +135,7 @@ def _find_class(name: str) -> type[RecordFile] | None:
 def _read_file(path: Path, text_field: str, layout: Layout) -> Iterator[str]:
     kind = _find_class(path.name)
     assert kind is not None  # find_files has looked
-    how = Reading(Columns(text_field), layout, text_option="the setting of its text field")
+    how = Reading(Columns(text_field), layout, text_option=_BY_OPTION)
     part = kind(path, path.name, how)
     if isinstance(part, ParquetPart) and _IS_ERROR in part.list_columns():
         columns = Columns(text_field, keep=(_IS_ERROR,))
@@ -147,9 +157,7 @@ def _replace_halves(text: str) -> str:
 def _take_text(row: dict[str, object], text_field: str, place: str) -> str:
     if text_field not in row:
         found = escape(", ".join(row) or "none", 300)
-        raise BiomedError(
-            f"{place}: no field {text_field}, but {found}; name the one with the text"
-        )
+        raise BiomedError(f"{place}: no field {text_field}, but {found}; name it with {_BY_OPTION}")
     value = row[text_field]
     if not isinstance(value, str):
         # The value itself may be personal data.

@@ -498,6 +498,24 @@ def test_what_cannot_be_read_in_a_folder_stops_cleaning(run, tmp_path):
     assert message.startswith("ward/gone.txt: a link that leads nowhere")
 
 
+@pytest.mark.parametrize("command", ["annotate", "deidentify", "clean"])
+def test_what_a_folder_has_besides_texts_is_counted_by_ending(run, tmp_path, command):
+    (tmp_path / "ward" / "b").mkdir(parents=True)
+    text = "Marta vino a la consulta ayer por la tarde con fiebre."
+    for name in ("1.txt", "b/2.TXT", "3.txt.gz"):
+        content = gzip.compress(text.encode()) if name.endswith("gz") else text.encode()
+        (tmp_path / "ward" / name).write_bytes(content)
+    others = ["1.RTF", "b/2.rtf", "b/c.docx", "of 3 May.Marta Ruiz", "none"]
+    for name in [*others, ".hidden.rtf", "_SUCCESS", "~$c.docx"]:
+        (tmp_path / "ward" / name).write_bytes(b"x")
+    outputs = {"annotate": ["out.jsonl"], "clean": ["--output", "out.txt", "--lang", "es"]}
+    result = run(command, "ward", *outputs.get(command, ["out"]))
+    assert result.exit_code == 0, result.output
+    line = next(line for line in result.stderr.splitlines() if line.startswith("⚠ ward: "))
+    counted = line.partition("endings: ")[2].split(", ")
+    assert sorted(counted) == ["1 .docx", "2 .rtf", "2 others"]
+
+
 @BOTH
 def test_a_subfolder_that_cannot_be_read_is_an_error(run, tmp_path, monkeypatch, command):
     (tmp_path / "ward" / "closed").mkdir(parents=True)

@@ -30,6 +30,12 @@ def test_a_config_for_several_corpora_is_written(corpora, tmp_path):
     assert f"{config['vars']['max_steps']} steps, 2 epochs" in " ".join(printed.split())
 
 
+def test_without_epochs_a_config_has_those_of_its_template(corpora, tmp_path):
+    options = ["--corpora-dir", corpora, "--tasks", "drugs,topics", "--encoder", "biobert"]
+    printed = run("init-config", "multitask", *options, tmp_path / "out.cfg")
+    assert "steps, 10 epochs of" in " ".join(printed.split())
+
+
 @pytest.mark.parametrize("word", [[], ["corpus"]])
 def test_the_config_of_one_corpus_is_written_as_ever(corpora, tmp_path, word):
     output = tmp_path / "out.cfg"

@@ -291,7 +291,8 @@ def test_a_training_that_diverges_says_what_to_do(tiny_config, tmp_path):
 
 
 def test_a_page_at_the_end_has_the_evaluations_and_their_curves(tiny_config, tmp_path):
-    output, page, log = tmp_path / "out", tmp_path / "report.html", tmp_path / "rows.jsonl"
+    output, log = tmp_path / "out", tmp_path / "rows.jsonl"
+    page = output / "reports" / "report.html"
     logger = '@loggers = "spacy_biomed.RichLogger.v1"\n'
     text = tiny_config.read_text().replace(logger, f"{logger}jsonl = ${{vars.log}}\n")
     config = tmp_path / "train.cfg"
@@ -315,7 +316,7 @@ def test_a_page_needs_a_logger_that_writes_rows(tiny_config, tmp_path):
     arguments = ["train", str(config), "-o", str(tmp_path / "out"), "--html", str(tmp_path / "h")]
     line = refuse(*arguments)
     assert line == f"{config}: --html needs the logger spacy_biomed.RichLogger.v1"
-    arguments[1], arguments[-1] = str(tiny_config), str(tmp_path / "nowhere" / "page.html")
+    arguments[1], arguments[-1] = str(tiny_config), str(config / "page.html")
     line = refuse(*arguments)
     assert line == f"--html {arguments[-1]}: cannot be written; name another file"
     arguments[-1] = str(tiny_config)

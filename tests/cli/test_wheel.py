@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import spacy
-from commands import call, error_line, run
+from commands import call, error_line, refuse, run
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
@@ -172,9 +172,20 @@ def test_annotate_takes_the_first_text_of_a_corpus(tiny_pipeline, tiny_corpus):
     assert lines[1] == first
 
 
-def test_annotate_reads_standard_input(tiny_pipeline):
-    printed = run("annotate", tiny_pipeline, input="Metformin\n")
-    assert printed.splitlines()[1] == "Metformin"
+@pytest.mark.parametrize("arguments", [[], ["-"], ["--encoding", "cp1252"]])
+def test_annotate_reads_standard_input(tiny_pipeline, arguments):
+    encoding = arguments[-1] if "--encoding" in arguments else "utf-8-sig"
+    printed = run("annotate", tiny_pipeline, *arguments, input="Metformín\n".encode(encoding))
+    assert printed.splitlines()[1] == "Metformín"
+
+
+def test_what_is_not_utf8_on_standard_input_or_the_command_line_is_refused(tiny_pipeline):
+    latin = "Pérez".encode("cp1252")
+    line = refuse("annotate", tiny_pipeline, input=latin)
+    assert line.startswith("standard input: not UTF-8 (byte 2 of the file") and "--encoding" in line
+    assert "UTF-16" in refuse("annotate", tiny_pipeline, input="Pérez".encode("utf-16"))
+    line = refuse("annotate", tiny_pipeline, latin.decode("utf-8", "surrogateescape"))
+    assert line == "TEXT is not UTF-8; give it on standard input with its --encoding"
 
 
 @pytest.mark.parametrize("text", [" ", "😀"])

@@ -181,8 +181,8 @@ def test_what_is_no_json_is_refused_with_its_line(tmp_path, ending):
     ("line", "message"),
     [
         ("[1, 2]", "2: JSON, but no object"),
-        ('{"id": 1, "body": "b"}', "2: no field text, but id, body; name the one"),
-        ("{}", "2: no field text, but none; name the one"),
+        ('{"id": 1, "body": "b"}', "2: no field text, but id, body; name it with --text-column"),
+        ("{}", "2: no field text, but none; name it with --text-column"),
         ('{"text": null}', "2: field text is not text; name the field"),
         ('{"text": 1e999}', "2: field text is not text; name the field"),
         ("[" * 100_000, "2: not JSON (nested too deeply)"),

@@ -92,12 +92,11 @@ def suggest(name: str, known: Iterable[str], count: int = 3) -> str:
     return f"did you mean {' or '.join(by_key[one] for one in close)}?" if close else ""
 
 
-def suggest_sibling(path: Path) -> str:
-    """Ask whether a folder beside a path that is not there is meant; "" if none is similar."""
+def suggest_sibling(path: Path, holding: str) -> str:
+    """Ask whether a folder beside a path is meant, which has a file; "" if none is similar."""
     try:
-        siblings = [
-            one.name for one in path.parent.iterdir() if one.is_dir() and one.name != path.name
-        ]
+        found = path.parent.iterdir()
+        siblings = [one.name for one in found if one.name != path.name and (one / holding).exists()]
     except OSError:
         return ""
     hint = suggest(path.name, siblings, 1)

@@ -130,7 +130,7 @@ def locate(name: str, revision: str | None) -> tuple[str, str | None]:
 def suggest_encoder(name: str) -> str:
     """Ask whether a name of the catalogue or a directory beside is meant; "" if none is similar."""
     if "/" in name or "\\" in name:
-        return suggest_sibling(Path(name).expanduser())
+        return suggest_sibling(Path(name).expanduser(), CONFIG)
     return suggest(name, (entry.name for entry in all_encoders()))
 
 
@@ -307,7 +307,7 @@ def explaining(name: str, source: str, revision: str | None) -> Iterator[None]:
             f"is internet run `hf download {source}{option} --local-dir DIR`, copy "
             f"DIR here and give its path as the encoder's name ({reason})"
         )
-        hint = "" if "/" in name else suggest_encoder(name)
+        hint = "" if "/" in name or find_encoder(name) else suggest_encoder(name)
         raise BiomedError(add_hint(problem, hint)) from error
 
 

@@ -56,7 +56,8 @@ def _explain(name: str, error: Exception) -> str:
             "`python -m spacy biomed install FOLDER` installs a wheel"
         )
         return add_hint(
-            problem, suggest(name, get_installed_models()) or suggest_sibling(Path(name))
+            problem,
+            suggest(name, get_installed_models()) or suggest_sibling(Path(name), "meta.json"),
         )
     missing, kind = find_unknown_name(str(error)) or ("", SECTION)
     if kind != SECTION:  # a config without the section of a component is damaged

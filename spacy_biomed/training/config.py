@@ -16,7 +16,7 @@ from spacy.vocab import Vocab
 from thinc.api import Config, ConfigValidationError
 
 from ..encoders.encoder_catalogue import find_encoder
-from ..encoders.loading import is_on_disk, suggest_encoder
+from ..encoders.loading import is_on_disk, locate, suggest_encoder
 from ..errors import BiomedError, add_hint, escape, quote, suggest, suggest_sibling
 from ..files.compression import reading
 from ..formats.spacy_docs import read_docs
@@ -411,10 +411,11 @@ def check_encoder_name(encoder: str) -> None:
 
     A hub id has an owner, unless the encoder is in the hub client's cache.
     """
-    if os.path.isdir(encoder) or find_encoder(encoder):
+    if os.path.isdir(encoder):
+        locate(encoder, None)
         return
     is_id = re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", encoder)
-    if not (is_id and ("/" in encoder or is_on_disk(encoder))):
+    if not (find_encoder(encoder) or is_id and ("/" in encoder or is_on_disk(encoder))):
         problem = (
             f"--encoder {quote(encoder)}: no such directory; give one, a hub id (owner/name), or a "
             "name that `python -m spacy biomed encoders` lists"
@@ -441,7 +442,7 @@ def read_description(corpus: Path) -> dict[str, Any]:
             f"{corpus}: no such folder; `python -m spacy biomed convert` writes it, for one of "
             "your own with --format"
         )
-        raise BiomedError(add_hint(problem, suggest_sibling(corpus)))
+        raise BiomedError(add_hint(problem, suggest_sibling(corpus, "corpus.json")))
     return read_fields(
         corpus / "corpus.json", ("name", "language", "parts"), "python -m spacy biomed convert"
     )

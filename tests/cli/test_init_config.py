@@ -34,6 +34,11 @@ def test_a_recipe_of_a_paper_brings_its_epochs(tiny_corpus, tmp_path):
     assert "[recipe]" not in written
 
 
+def make_encoder(folder):
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}", encoding="utf8")
+
+
 @pytest.mark.parametrize(
     ("encoder", "problem"),
     [
@@ -47,7 +52,8 @@ def test_an_encoder_that_is_nowhere_is_refused(
     tiny_corpus, tmp_path, monkeypatch, encoder, problem
 ):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "encoders" / "starter").mkdir(parents=True)
+    make_encoder(tmp_path / "encoders" / "starter")
+    (tmp_path / "encoders" / "statera").mkdir()
     for command in (
         ["init-config", str(tiny_corpus), "new.cfg"],
         ["init-config", "multitask", "new.cfg", "--tasks", "a,b"],
@@ -63,10 +69,15 @@ def test_a_hub_id_a_catalogue_name_and_a_directory_are_encoders(
     tiny_corpus, tmp_path, monkeypatch, encoder
 ):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "encoders" / "starter").mkdir(parents=True)
+    make_encoder(tmp_path / "encoders" / "starter")
     command = ["init-config", str(tiny_corpus), "new.cfg", "--encoder", encoder]
     run(*command)
     assert f'encoder = "{encoder}"' in (tmp_path / "new.cfg").read_text(encoding="utf8")
+
+
+def test_the_directory_of_a_pipeline_is_no_encoder(tiny_corpus, tiny_pipeline, tmp_path):
+    line = refuse("init-config", tiny_corpus, tmp_path / "new.cfg", "--encoder", tiny_pipeline)
+    assert line.startswith(f"{tiny_pipeline}: no config.json there; an encoder directory holds")
 
 
 def test_an_encoder_in_the_cache_needs_no_owner(tiny_corpus, tmp_path, monkeypatch):

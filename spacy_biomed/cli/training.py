@@ -218,6 +218,7 @@ def train(
     """
     from ..pipeline.pipeline_loading import import_code
     from ..settings.config_errors import explaining_config_errors
+    from ..settings.sections import check_command
     from ..settings.unchecked_settings import check_overrides, check_settings, check_values
     from ..training.config import check_sections, read_config
 
@@ -229,6 +230,7 @@ def train(
         import_code(code)
     set_up_gpu(gpu_id)
     given = read_config(config)
+    check_command(config, given, ("nlp",))
     if html is not None:
         _prepare_report(config, given, overrides, output, html)
     check_settings(given, config)

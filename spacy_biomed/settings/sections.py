@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from configparser import Error as ConfigParserError
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +23,15 @@ _MENTIONED = re.compile(r"\[?\b(\w+\.\w+|(?<=\[)\w+(?=\]))")
 
 # Sections whose settings have no schema.
 _VARIABLES = ("paths", "vars")
+
+# A section that the config of a command has, and those of the commands below do not.
+_COMMANDS = {
+    "nlp": "train",
+    "objective": "distill",
+    "encoder": "pretrain",
+    "students": "build",
+    "rows": "study run",
+}
 
 # Parts of pydantic's error locations that do not name settings.
 _TAGS = ("documents", "files", "existing", "fresh")
@@ -64,6 +73,7 @@ def read_sections(
     text, overrides = read_config_text(path, kind), dict(overrides or {})
     try:
         config = Config().from_str(text, interpolate=False)
+        check_command(path, config, schema.model_fields)
         if prepare is not None:
             config = prepare(config)
         _check_overrides(path, config, schema, overrides)
@@ -82,6 +92,16 @@ def read_sections(
         raise BiomedError(f"{begin_message(path, line)}{problem}") from error
     sections._path, sections._text = path, text
     return sections
+
+
+def check_command(path: Path, config: Mapping[str, object], own: Container[str]) -> None:
+    """Raise BiomedError if a config is that of another command, which has sections of its own."""
+    section = next((one for one in _COMMANDS if one in config), None)
+    if section is not None and section not in own:
+        raise BiomedError(
+            f"{path}: has a section [{section}], so it is for `python -m spacy biomed "
+            f"{_COMMANDS[section]}`; use that, or name another file"
+        )
 
 
 def _check_overrides(

@@ -280,3 +280,21 @@ def test_a_line_that_is_printed_has_no_control_character_and_an_end():
     assert line.startswith(r"notes\x1b[2J/\u202eton.ann:1: malformed\r\nxxx")
     assert len(line) <= 1000
     assert line.isprintable()
+
+
+def test_a_config_of_another_command_is_named_as_such(tiny_config, tmp_path):
+    root = Path(__file__).parents[2]
+    configs = {
+        "train": tiny_config,
+        "pretrain": root / "configs/language_models/starter_en.cfg",
+        "distill": root / "configs/language_models/starter_from_teacher.cfg",
+        "build": root / "configs/pipelines/en_biomed_ner.cfg",
+        "study run": root / "spacy_biomed/studies/configs/lewis_table_2.cfg",
+    }
+    for command in configs:
+        options = ["--output", tmp_path / "out"] if command == "train" else []
+        for other, config in configs.items():
+            if other != command:
+                line = refuse(*command.split(), config, *options)
+                assert f"so it is for `python -m spacy biomed {other}`" in line
+    assert not (tmp_path / "out").exists()

@@ -25,8 +25,9 @@ _form = partial(find_form, "mentions")
 _FARTHEST, _LONGEST_JOINED = 40, 100
 _WORD = re.compile(r"[^\W\d_]+")
 
-# Shorter names and numbers would match in too many places; those of three letters have to be known.
-_SHORTEST, _SHORTEST_KNOWN, _FEWEST_DIGITS = 4, 3, 5
+# Shorter names and numbers would match in too many places; those of two or three letters have to be
+# known.
+_SHORTEST, _SHORTEST_KNOWN, _FEWEST_DIGITS = 4, 2, 5
 # Names of at least this length are found within words too, as in "jecheverria".
 _SHORTEST_WITHIN = 6
 _BETWEEN_DIGITS = " .-/"
@@ -57,7 +58,7 @@ def refine(
         for start, end in _split_lines(plain.text, mention, what):
             if what == "name":
                 trimmed = _trim_name(plain, start, end, language)
-                if trimmed is None:
+                if trimmed is None or is_term(plain.text, start, end):
                     continue
                 for place in ((start, trimmed[0]), (trimmed[1], end)):
                     codes = _form("code").finditer(plain.text, *place)
@@ -100,6 +101,8 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
     is_short = is_number and kind == "date" and not re.search(r"\d{4}|\b0\d\D\d+\D|\D0\d\D", value)
     if is_short and _form("score").search(before):
         return True
+    if kind in (*NUMBERS, "date") and _is_in_citation(text, mention):
+        return True
     # "CEA 1998": a year alone after the name of a laboratory value, or before a unit.
     if kind == "date" and re.fullmatch(r"\d{4}", value):
         is_value = is_other_number(text, mention.start) and not _form("disease").search(before)
@@ -111,7 +114,8 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
     if kind in NUMBERS or (is_number and kind in ("age", "place")):
         # "12:30-14:00" has the middle of two times.
         is_in_time = text[mention.end : mention.end + 1] == before[-1:] == ":"
-        return is_other_number(text, mention.start) or is_in_time
+        is_own = "@" in value or find_form("identifiers", "own_number").fullmatch(value)
+        return (is_other_number(text, mention.start) and not is_own) or is_in_time
     is_words = kind in EXTENDED or "PROFESION" in mention.label
     if is_words and is_term(text, mention.start, mention.end):
         return True
@@ -133,6 +137,14 @@ def _is_harmless(text: str, mention: Mention, kind: str, language: str) -> bool:
         is_odd = value.istitle() or any(map(str.isdigit, value))
         return is_odd and not _form("sex").search(fold(value))
     return "FAMILIAR" in mention.label and len(value) < 4 and not _form("relative").search(value)
+
+
+def _is_in_citation(text: str, mention: Mention) -> bool:
+    near = max(mention.start - _FARTHEST, 0), mention.end + _FARTHEST
+    return any(
+        match.start() <= mention.start and mention.end <= match.end()
+        for match in _form("citation").finditer(text, *near)
+    )
 
 
 def _is_dosage(before: str, value: str) -> bool:
@@ -270,9 +282,10 @@ def _split_names(plain: PlainText, names: Iterable[Mention], language: str) -> d
             shortest = _SHORTEST_KNOWN if is_name(form) else _SHORTEST
             if len(form) < shortest or form in word_list("particles"):
                 continue
-            part = parts.setdefault(form, _Part(one.label, set(), form in ordinary))
+            is_ordinary = form in ordinary or len(form) < 3
+            part = parts.setdefault(form, _Part(one.label, set(), is_ordinary))
             written = plain.text[word.start() : word.end()]
-            if written[0].isupper() and len(form) >= _SHORTEST:
+            if written[0].isupper() and (len(form) >= _SHORTEST or written.istitle()):
                 part.written.add(written)
     return parts
 
@@ -397,6 +410,9 @@ def extend_to_capitals(
     They are in none of the `others`, disjoint mentions in text order, among which this one or one
     around it is. Ordinary words at either end belong to something else.
     """
+    # "Philips IntelliVue": the words after a maker name what it makes.
+    if fold(text[mention.start : mention.end]) in word_list("companies"):
+        return mention
     place = bisect_right(others, mention.start, key=lambda one: one.end)
     first = others[place - 1].end if place else 0
     place = bisect_left(others, mention.end, key=lambda one: one.start)

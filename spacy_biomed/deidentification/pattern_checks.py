@@ -154,7 +154,8 @@ def _is_clear(name: str, fields: dict[str, str], language: str) -> bool:
 
 def _is_clear_day(match: re.Match[str]) -> bool:
     """Whether a day and a month are not a fraction, as "el 1/3 distal" and "el 2/3" are."""
-    if re.search(r"0\d|1[3-9]|[23]\d", match["value"]):
+    first, second = match["first"], match["second"]
+    if re.search(r"0\d|1[3-9]|[23]\d", match["value"]) or int(first) > int(second):
         return True
     return stands_before(find_form("dates", "day_said"), match.string, match.start())
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from .pattern_forms import find_form, is_eponym
 from .pattern_rules import find_matches, read_rule
 from .plain_text import PlainText
-from .term_lists import is_clinical_term, is_ordinary, name_words, place_words, word_list
+from .term_lists import is_clinical_term, is_ordinary, name_words, place_words, word_list, write_out
 
 _form = partial(find_form, "people")
 _MAX_PARTICLES = 3
@@ -37,6 +37,9 @@ class Word(NamedTuple):
 
     def is_clear(self) -> bool:
         return bool(self.known) and not self.is_ordinary
+
+    def is_abbreviated(self) -> bool:
+        return self.is_clear() and write_out(self.form) != self.form and self.shape != "l"
 
 
 class TextWords:
@@ -98,9 +101,10 @@ class TextWords:
             return True
         if _form("gap").fullmatch(gap) is None:
             return False
-        if self.word(place - 1).shape == "i" or "-" in gap:
-            return True
         first, second = self.word(place - 1), self.word(place)
+        # "M. Ochoa", "Hdez. Cruz"
+        if first.shape == "i" or first.is_abbreviated() or "-" in gap:
+            return True
         is_other = second.is_clear() or (gap == "_" and second.shape in "tu")
         return gap != ". " and first.is_clear() and is_other and not second.is_ordinary
 
@@ -208,7 +212,10 @@ def _at_line_starts(source: TextWords) -> Iterator[tuple[int, int]]:
             is_initial = word.shape == "i" and source.text[word.end : word.end + 1] == "."
             # "elvira monzonis acude"
             is_lower = source.word(first).shape == "l" and source.word(first).known == "given"
-            is_name = (word.shape in "tu" or is_lower) and not word.is_ordinary
+            # "Pérez de la Oliva"
+            is_after_particle = place > first and source.word(place - 1).form in source.particles
+            is_ordinary = word.is_ordinary and not is_after_particle
+            is_name = (word.shape in "tu" or is_lower) and not is_ordinary
             is_part = word.form in source.particles or is_name or is_initial
             if not is_part or (place > first and not source.joins(place)):
                 break
@@ -263,6 +270,8 @@ def _end_of_run(source: TextWords, place: int) -> int:
     # "Dolores Blanco" are ordinary words too. Surnames may be first: "Ochoa Ibáñez Marta".
     is_given = any(one.known == "given" and (one.is_clear() or one is first) for one in names)
     if len(names) > 1 and is_given and any(one.is_clear() for one in names):
+        return end
+    if first.is_abbreviated() and source.text.startswith(".", first.end):
         return end
     is_capital = first.shape == "u" and first.known == "given"
     is_alone = (first.shape == "t" or is_capital) and first.is_clear()
@@ -319,7 +328,8 @@ def _after_cue(source: TextWords, place: int, is_title: bool) -> tuple[int, int]
             # "dra. echeverria"
             title = source.folded[max(word.start - 6, 0) : word.start]
             is_after_doctor = len(word.form) > 3 and _form("doctor_before").search(title)
-            is_name = len(word.form) > 2 and bool(word.shape != "l" or is_after_doctor)
+            is_short = len(word.form) < 3 and word.shape != "t"
+            is_name = not is_short and (word.shape != "l" or bool(is_after_doctor))
         else:
             following = source.words(place + 1, end)
             # "Mum (Shaz)", "son Vinny"

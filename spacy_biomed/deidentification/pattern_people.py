@@ -23,7 +23,7 @@ def find_people(plain: PlainText, language: str) -> Found:
 
     These are the names of `pattern_names.find_names`, and:
 
-    - Words after a role and a colon ("Surgeon: Rosenthal").
+    - Words after a role ("Surgeon: Rosenthal", "nurse Tamsin") or before a department.
     - Names after a verb at the start of a sentence ("Saw Thaddeus Wexford").
     - A name that somebody is called by, and initials after "case of".
     - At the start of a line or a sentence, names before an age, a verb or a sign, and two words
@@ -35,8 +35,9 @@ def find_people(plain: PlainText, language: str) -> Found:
     """
     source = TextWords(plain, language)
     at_starts = _at_starts if language == "en" else _before_ages
-    finders = find_names, _after_roles, _after_verbs, _after_calls, _in_cases, _in_items, at_starts
-    names = _unite(plain.text, [span for find in finders for span in find(source)])
+    finders = find_names, _after_roles, _at_work, _after_verbs, _after_calls, _in_cases, _in_items
+    spans = [span for find in (*finders, at_starts) for span in find(source)]
+    names = _unite(plain.text, spans)
     for start, end in [*names, *_find_joined(source, names)]:
         if not _is_term(source, start, end):
             yield start, end, "name"
@@ -162,6 +163,15 @@ def _after_verbs(source: TextWords) -> Iterator[tuple[int, int]]:
             yield words[0].start, words[-1].end
 
 
+def _at_work(source: TextWords) -> Iterator[tuple[int, int]]:
+    for name in ("worker", "of_department"):
+        for match in find_matches(read_rule("people", name), source.plain):
+            words = _read_words(source, match.end())
+            if words and words[0].shape == "t" and not any(map(_is_substance, words)):
+                yield words[0].start, words[-1].end
+                yield from _colleagues(source, words[-1].end)
+
+
 def _after_calls(source: TextWords) -> Iterator[tuple[int, int]]:
     for match in find_matches(read_rule("people", "calls"), source.plain):
         word = source.word_at(match.end())
@@ -174,7 +184,8 @@ def _after_calls(source: TextWords) -> Iterator[tuple[int, int]]:
 
 def _in_cases(source: TextWords) -> Iterator[tuple[int, int]]:
     for match in find_matches(read_rule("people", "case"), source.plain):
-        yield match.start("value"), match.start("value") + len(match["value"].rstrip())
+        group = "value" if match["value"] else "typed"
+        yield match.start(group), match.start(group) + len(match[group].rstrip())
 
 
 def _in_items(source: TextWords) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,17 @@ from itertools import chain
 from re import Match
 
 from .document_key import DocumentKey
-from .term_lists import WORD, known, match_case, normalize, normalized_words, terms, word_list
+from .term_lists import (
+    WORD,
+    is_name,
+    known,
+    match_case,
+    normalize,
+    normalized_words,
+    terms,
+    word_list,
+    write_out,
+)
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # A number after a country code or a trunk 0. Fewer digits than these may be of two values.
@@ -70,20 +80,7 @@ class FormatSurrogates:
         return None if rest is None else text[:start] + rest
 
 
-# How names are abbreviated. "M.ª" has one word.
-_SHORT = {
-    "ma": "maria",
-    "fco": "francisco",
-    "fdez": "fernandez",
-    "gcia": "garcia",
-    **dict.fromkeys(("glez", "gonz"), "gonzalez"),
-    **dict.fromkeys(("rguez", "rdguez"), "rodriguez"),
-    **dict.fromkeys(("mtnez", "mtez"), "martinez"),
-    **dict.fromkeys(("hdez", "hndez"), "hernandez"),
-    **dict.fromkeys(("dguez", "dmguez"), "dominguez"),
-    "jmnez": "jimenez",
-    "schez": "sanchez",
-}
+# "M.ª" has one word.
 _DOTTED = re.compile(r"(?<=\bM)\.(?=ª)")
 
 
@@ -144,7 +141,7 @@ class NameSurrogates:
         return match_case(self._choose(normalize(word)), word)
 
     def _choose(self, form: str) -> str:
-        form = _SHORT.get(form, form)
+        form = write_out(form)
         return self._key.choose(terms(self._language, _list_of(form)), "name", form)
 
     def _initial(self, letter: str) -> str:
@@ -163,7 +160,8 @@ def _essential_words(name: str) -> list[Match[str]]:
 
 def _is_initials(word: str, name: str) -> bool:
     is_short = len(word) <= 3 and word.isupper() and not name.isupper()
-    return len(word) == 1 or (is_short and normalize(word) not in _SHORT)
+    form = normalize(word)
+    return len(word) == 1 or (is_short and write_out(form) == form and not is_name(form))
 
 
 def _list_of(form: str) -> str:
@@ -205,11 +203,11 @@ class PlaceSurrogates:
             the surrogate; None if the text contains only words that stay.
         """
         written, last = [], 0
-        for start, end, is_name in _parts(text):
+        for start, end, is_proper in _parts(text):
             original = text[start:end]
-            if not is_name and normalize(original) in word_list("address_words"):
+            if not is_proper and normalize(original) in word_list("address_words"):
                 continue
-            surrogate = self._choose("places", original) if is_name else self._formats(original)
+            surrogate = self._choose("places", original) if is_proper else self._formats(original)
             if surrogate is None:
                 return None
             written += [text[last:start], surrogate]

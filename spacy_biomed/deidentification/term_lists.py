@@ -35,6 +35,12 @@ def terms(language: str, name: str) -> tuple[str, ...]:
 
 
 @cache
+def write_out(word: str) -> str:
+    """The name that a normalised word abbreviates: "fdez", or the word itself."""
+    return dict(line.split() for line in terms("", "abbreviated_names")).get(word, word)
+
+
+@cache
 def known(name: str) -> frozenset[str]:
     """The terms of the lists of this name in all languages, normalised."""
     return frozenset(normalize(term) for language in LANGUAGES for term in terms(language, name))
@@ -112,7 +118,8 @@ def is_clear_name(word: str) -> bool:
 def is_clinical_term(words: str) -> bool:
     """Whether all of several normalised words are names of scales, drugs and the like."""
     known = word_list("clinical_terms")
-    return words in known or all(word in known for word in re.split("[ -]", words))
+    words = words.replace("-", " ")
+    return words in known or all(word in known for word in words.split(" "))
 
 
 @cache

@@ -30,9 +30,10 @@ class PhiPatterns(Described, Pipe):
 
     The spans join the layer of mentions. Where a span lies within a mention, the mention stays. A
     span takes the place of a mention that is as long if the mention is of the kind "other", such as
-    a sex, or if the span calls a number a date. Mentions that it overlaps in part are joined with
-    it to one, with the label of the longest part. A mention that is not personal data (of the kind
-    "keep", such as a diagnosis) gives way to a span that overlaps it.
+    a sex, if the span calls a number a date, or if it calls a name an address of mail. Mentions
+    that it overlaps in part are joined with it to one, with the label of the longest part. A
+    mention that is not personal data (of the kind "keep", such as a diagnosis) gives way to a span
+    that overlaps it.
 
     If no component before it has looked for mentions, the other tokens of `doc.ents` are marked as
     missing, and `biomed_deidentify` refuses the document. A span group that is absent stays absent.
@@ -144,9 +145,9 @@ class PhiPatterns(Described, Pipe):
         """Whether a span lies within a mention, and the mention's label says more of it."""
         if (mention.start, mention.end) == (span.start, span.end):
             kind, other = self._kinds.get(mention.label_), self._kinds.get(span.label_)
-            return not (
-                kind == "other" or (other == "date" and kind in ("id", "phone", "age", "place"))
-            )
+            is_date = other == "date" and kind in ("id", "phone", "age", "place")
+            is_address = kind == "name" and other in ("phone", "email", "url")
+            return not (kind == "other" or is_date or is_address)
         return mention.start <= span.start and span.end <= mention.end
 
 

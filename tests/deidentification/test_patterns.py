@@ -127,6 +127,43 @@ def find(text, language="es"):
         ("en", "Surgeon: Baker", "Baker", "name"),
         ("en", "thanks for seeing sandra", "sandra", "name"),
         ("en", "of Oakwood Primary. Health visitor", "Oakwood Primary", "institution"),
+        ("es", "Tarjeta con BBBBBBBBCS123456 al alta", "BBBBBBBBCS123456", "national_id"),
+        ("es", "pulsera R-20817 puesta", "R-20817", "record"),
+        ("es", "Muestra B21-004418: sin malignidad", "B21-004418", "encounter"),
+        ("en", "Our ref: CARD/22/118", "CARD/22/118", "record"),
+        ("en", "BSB 062-000 for travel", "062-000", "account"),
+        ("es", "moto C-4471-BVX azul", "C-4471-BVX", "vehicle"),
+        ("es", "cama C22 por la noche", "C22", "room"),
+        ("en", "moved to ward J47 at 9", "J47", "room"),
+        ("es", "Última analítica 12/3: bien", "12/3", "date"),
+        ("es", "desde el martes con fiebre", "martes", "date"),
+        ("es", "Cayó el domingo por la noche", "domingo", "date"),
+        ("es", "de nuevo el 14 del cte.", "14", "date"),
+        ("es", "Cayó el día de Reyes en casa", "día de Reyes", "date"),
+        ("es", "Edad: noventa y cuatro", "noventa y cuatro", "age"),
+        ("es", "Cumple 95 en mayo", "95", "age"),
+        ("en", "phone (212) 555-0100 ext. 9 today", "(212) 555-0100 ext. 9", "phone"),
+        ("es", "tel. 976 55 01 43 ext. 9", "976 55 01 43 ext. 9", "phone"),
+        ("en", "Skype: live:pgrunewald_2", "live:pgrunewald_2", "email"),
+        ("es", "usuario del portal teo.lindo88", "teo.lindo88", "email"),
+        ("en", "see portal.hospital.org/p/778 for", "portal.hospital.org/p/778", "url"),
+        ("en", "from fe80::1ff:fe23:4567:890a at", "fe80::1ff:fe23:4567:890a", "url"),
+        ("es", "Vive en Teruel (44001).", "Teruel (44001)", "place"),
+        ("es", "domicilio Cl. 72 # 10-34 de Bogotá", "Cl. 72 # 10-34", "address"),
+        ("en", "22a Corn Exchange Bldgs, Leeds", "22a Corn Exchange Bldgs", "address"),
+        ("es", "Va a la parroquia del Carmen.", "parroquia del Carmen", "institution"),
+        ("es", "Está en el Instituto Nacional. Viene", "Instituto Nacional", "institution"),
+        ("es", "Trabaja de noche en Carrefour", "Carrefour", "institution"),
+        ("es", "Pérez de la Oliva niega fiebre", "Pérez de la Oliva", "name"),
+        ("es", "Hdez. Cruz, Fco. Javier, cama", "Hdez. Cruz, Fco. Javier", "name"),
+        ("es", "el caso con Luján de Digestivo", "Luján", "name"),
+        ("en", "spoke with Tulkarev (GI) today", "Tulkarev", "name"),
+        ("es", "el R3 Bolea y la enfermera", "Bolea", "name"),
+        ("es", "con los técnicos Lizaso y Oquendo", "Oquendo", "name"),
+        ("en", "the nurse Tamsin is here", "Tamsin", "name"),
+        ("en", "Twin A (Elowen) is well", "Elowen", "name"),
+        ("en", "Transcribed by jlm.", "jlm", "name"),
+        ("es", "La Sra. Xu acude", "Xu", "name"),
     ],
 )
 def test_what_has_the_form_of_personal_data_is_found(language, text, form, pattern):
@@ -140,13 +177,17 @@ RM 2019: sin cambios. Amoxicilina c/12h, Pantoprazol, clindamicina c/8 h, vancom
 Sintrom: lunes 1/2, martes 20 mg. Afecta al 1/3 distal. Yasmin 3 mg.
 Índice de Mayo 1, Los Ángeles B. Operación de Mayo-Robson.
 OBX|1|NM|2345-7^Glucosa^LN||104|mg/dL|70-110|N
+Hemocultivos 2/2 positivos. Metotrexato los lunes. Cura el martes, jueves y sábado. TAC 1/3 medio.
+Leucocitos (12300), recogido en farmacia Humira. Conducto de Wirsung. Cirujano Vascular, MIR.
+Tratado con Rivotril (Neurología), con Holter de Cardiología. Cumple 95 días y 9 ciclos.
 Nitroglicerina SL, Cobalto Co-60. Dolor en MSD. Ventana pericárdica. UCB, KCI, control a 3M."""
 CLINICAL_EN = """BP 120/80, pain 5/10, 3/4, 1/2 tablet, 12.5 mg q8h, 10-20 mg, glucose 100-200.
 WBC 12500, platelets 250,000, pH 7.35, T2 N0 M0, B12 5MG, ratio 1:2, INR 2.0-3.0, 13/13/2019.
 Threshold 0.75 V @ 0.4ms, seen @ clinic. Crohn's, Guillain-Barré, Addison's. Robin sequence.
 Pt ID'd twice. On Camila 0.35 mg. Friday 20 mg. O2 sat 97%. Last 4 weeks. Werner protein, Kip1.
 Trimethoprim R, Nitrofurantoin S, Cefalexin S. Marshall protocol. CC: ABD PAIN
-Apgars 6/9/10. Drew blood.
+Apgars 6/9/10. Drew blood. At 12:30:45, ratio 1:2:3. 5 mcg/kg. Sample B12 1000. Ref 42-5000-066-01.
+Nurse Practitioner, nurse Zofran given, tech Foley. Flagyl per GI. Edema of ext. 2+ pulses.
 He may improve and she can march on. 500 mg 3 times, FEV1/FVC 0.62, in 2000 ml, EF 55-60%."""
 
 

@@ -213,6 +213,11 @@ def test_abbreviated_names_have_the_surrogate_of_the_whole_name():
     ] * 3
 
 
+def test_a_short_surname_in_capitals_is_not_read_as_initials():
+    alone, together = make_names("Gil", "Ana GIL")
+    assert together.split()[1] == alone.upper()
+
+
 def test_a_number_begins_with_a_zero_where_the_original_does():
     for document in range(30):
         make = FormatSurrogates(make_key(str(document)))

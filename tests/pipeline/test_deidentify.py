@@ -124,11 +124,13 @@ def test_a_name_found_once_is_replaced_everywhere():
     assert deidentify(text, spans, propagate=False).text == "[NOMBRE]" + text[8:]
 
 
-def test_only_mentions_of_three_letters_are_looked_for():
-    text = "Lu y Lu; Tudela y Tudela"
-    spans = [(0, 2, "NOMBRE"), (9, 15, "LUGAR")]
-    assert deidentify(text, spans).text == "[NOMBRE] y Lu; [LUGAR] y [LUGAR]"
-    mention, text = Mention(0, 4, "N"), PlainText("Lu-7, Lu-7")
+def test_of_mentions_of_two_letters_only_known_names_are_looked_for_as_they_were_written():
+    text = "Mr Ng came. Ng is well. PSA 4 ng/mL, NG tube. Qx y Qx; Tudela y Tudela"
+    spans = [(3, 5, "NOMBRE"), (46, 48, "NOMBRE"), (55, 61, "LUGAR")]
+    assert deidentify(text, spans).text == (
+        "Mr [NOMBRE] came. [NOMBRE] is well. PSA 4 ng/mL, NG tube. [NOMBRE] y Qx; [LUGAR] y [LUGAR]"
+    )
+    mention, text = Mention(0, 4, "N"), PlainText("Qx-7, Qx-7")
     assert find_again(text, [mention], lambda label: "name", "es") == []
 
 
@@ -605,6 +607,36 @@ def test_a_drug_with_its_maker_before_a_dose_is_nobody():
     text = "Enalapril Ratiopharm 20 mg. Marta Ochoa 5 mg de Sintrom."
     spans = [(0, 20, "NOMBRE"), (28, 39, "NOMBRE")]
     assert deidentify(text, spans).text == "Enalapril Ratiopharm 20 mg. [NOMBRE] 5 mg de Sintrom."
+
+
+@pytest.mark.parametrize(
+    ("text", "mention", "label"),
+    [
+        ("Reviewed NEJM 2019;380:1706.", "2019", "DATE"),
+        ("Reviewed NEJM 2019;380(14):1706-12.", "1706-12", "ID"),
+        ("CIE-10 J44.1, N18.3.", "CIE-10 J44.1", "ID"),
+        ("Braxton Hicks contractions", "Braxton Hicks", "NAME"),
+        ("Child-Pugh B", "Child-Pugh", "NAME"),
+    ],
+)
+def test_papers_codes_of_diagnoses_and_terms_of_two_words_stay(text, mention, label):
+    start = text.index(mention)
+    assert deidentify(text, [(start, start + len(mention), label)]).text == text
+
+
+def test_samples_with_a_year_references_and_addresses_go():
+    text = "Muestra B21-004418, muestra 5552345678, ref. CARD/22/118, alt ANA@B.ES."
+    spans = [(8, 18, "ID"), (28, 38, "ID"), (45, 56, "ID"), (62, 70, "CONTACT")]
+    assert deidentify(text, spans).text == (
+        "Muestra [ID], muestra 5552345678, ref. [ID], alt [CONTACT]."
+    )
+
+
+def test_what_a_maker_makes_is_nobody():
+    text = "Monitor Philips IntelliVue MX450. Con Ana Echeverría IV2 hoy."
+    assert deidentify(text, [(8, 15, "HOSPITAL"), (38, 41, "NOMBRE")]).text == (
+        "Monitor [HOSPITAL] IntelliVue MX450. Con [NOMBRE] IV2 hoy."
+    )
 
 
 def test_capitals_accents_and_order_of_a_name_have_one_surrogate():

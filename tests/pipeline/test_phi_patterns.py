@@ -60,6 +60,11 @@ def test_a_date_is_no_sex_no_identifier_and_no_place():
     ]
 
 
+def test_an_address_of_mail_is_no_name():
+    nlp = make_nlp([{"label": "NOMBRE", "pattern": "ana.ruiz@b.es"}])
+    assert found(nlp("Correo: ana.ruiz@b.es").ents) == [("ana.ruiz@b.es", "EMAIL")]
+
+
 def test_a_diagnosis_gives_way():
     nlp = make_nlp([{"label": "DIAGNOSTICO", "pattern": "asma 12/03/2019"}])
     assert found(nlp("Tuvo asma 12/03/2019.").ents) == [("12/03/2019", "DATE")]

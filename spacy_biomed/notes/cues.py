@@ -83,10 +83,10 @@ class CueMatcher:
 
     A cue ("no evidence of", "ruled out") reaches forward, backward or both ways, to the next stop
     ("but") or the end of the sentence. Of terms that overlap, the first counts, and of these the
-    longest; a term that only looks like a cue ("not only") thus hides the cue within it. A term
-    that overlaps a mention counts only if it is the whole mention ("mother"), or begins it and is
-    in no name of a disease or drug ("denies fever"). A mention is negated or uncertain, not both:
-    the nearest cue decides, "uncertain" if both are as near.
+    longest; a term that only looks like a cue ("not only") thus hides the cue within it. A stop
+    hides nothing. A term that overlaps a mention counts only if it is the whole mention ("mother"),
+    or begins it and is in no name of a disease or drug ("denies fever"). A mention is negated or
+    uncertain, not both: the nearest cue decides, "uncertain" if both are as near.
 
     Sources: Chapman et al. 2001, "A Simple Algorithm for Identifying Negated Findings and Diseases
     in Discharge Summaries"; Harkema et al. 2009, "ConText: An Algorithm for Determining Negation,
@@ -120,7 +120,11 @@ class CueMatcher:
                 node[_END] = _by_direction(tuple(found))
 
     def find(
-        self, words: Sequence[int], sentences: Sequence[int], mentions: Sequence[tuple[int, int]]
+        self,
+        words: Sequence[int],
+        sentences: Sequence[int],
+        mentions: Sequence[tuple[int, int]],
+        taken: Sequence[tuple[int, int]] | None = None,
     ) -> list[set[str]]:
         """Find the categories of mentions.
 
@@ -128,10 +132,11 @@ class CueMatcher:
             words: hashes of the words in small letters.
             sentences: the number of each word's sentence, ascending.
             mentions: first word and end (exclusive) of each, in order of their first words.
+            taken: those whose words are in no term; by default all.
         """
         # A mention of white space alone may be at the end, in no sentence.
         sentences = [*sentences, -1]
-        forward, backward = self._match(words, sentences, mentions)
+        forward, backward = self._match(words, sentences, mentions if taken is None else taken)
         starts: list[_Place] = [(start, sentences[start], {}) for start, _ in mentions]
         _sweep(forward, starts)
         # Backward is forward in the text as read from its end.
@@ -181,6 +186,8 @@ class CueMatcher:
                     forward.append((start if limit else past, number, groups[0]))
                 if groups[1]:
                     backward.append((-start, number, groups[1]))
+                if groups[3]:
+                    past = start + 1
         return forward, backward
 
     def _is_term(self, words: Sequence[int]) -> bool:
@@ -193,13 +200,14 @@ class CueMatcher:
 @cache
 def _by_direction(
     groups: tuple[_Group, ...],
-) -> tuple[tuple[_Group, ...], tuple[_Group, ...], bool]:
-    """Groups that act forward, those that act backward, and whether the term is in no name."""
+) -> tuple[tuple[_Group, ...], tuple[_Group, ...], bool, bool]:
+    """Groups that act forward, those that act backward; whether it is in no name, only stops."""
     acting = [group for group in groups if group.kind not in ("none", "outside")]
     return (
         tuple(group for group in acting if group.forward),
         tuple(group for group in acting if group.backward),
         any(group.kind == "outside" for group in groups),
+        all(group.kind == "stop" for group in groups),
     )
 
 

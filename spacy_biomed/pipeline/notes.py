@@ -16,6 +16,7 @@ from spacy.util import SimpleFrozenDict
 from ..annotations.assertions import ASSERTIONS, install_assertions, set_assertions
 from ..annotations.sections import SECTIONS, get_section, install_section
 from ..annotations.seen_mentions import mentions_of
+from ..deidentification.phi_kinds import KINDS_OF_LABELS
 from ..errors import BiomedError
 from ..normalization import get_text
 from ..notes.cues import CURRENT, OF_CONDITIONS, CueMatcher, parse_group
@@ -264,7 +265,11 @@ class BiomedContext(Described, Pipe):
         is_word = (is_space == 0) | is_tab
         places = [0, *np.cumsum(is_word).tolist()]
         mentions = [(places[span.start], places[span.end]) for span in spans]
-        found = self._matcher.find(words[is_word].tolist(), sentences[is_word].tolist(), mentions)
+        pairs = zip(mentions, spans, strict=True)
+        taken = [one for one, span in pairs if KINDS_OF_LABELS.get(span.label_, "keep") == "keep"]
+        found = self._matcher.find(
+            words[is_word].tolist(), sentences[is_word].tolist(), mentions, taken
+        )
         for span, categories in zip(spans, found, strict=True):
             if span.label_ not in TREATMENTS:
                 categories |= {OF_CONDITIONS[one] for one in categories if one in OF_CONDITIONS}

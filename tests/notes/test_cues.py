@@ -71,6 +71,13 @@ def test_own_terms_replace_terms_of_the_same_words():
     assert find("sin FEVER", {"negated forward": ["sin"]}) == [{"negated"}]
 
 
+def test_a_stop_does_not_hide_a_cue_within_it():
+    assert find("possible FEVER with no COUGH", {"stop": ["with no"]}) == [
+        {"uncertain"},
+        {"negated"},
+    ]
+
+
 @pytest.mark.parametrize("name", ["denied forward", "negated", "forward", "negated left", ""])
 def test_an_unknown_group_is_refused(name):
     with pytest.raises(BiomedError, match="no group of cues"):

@@ -337,7 +337,23 @@ Antecedente de [FA h], previamente en tratamiento con [=sotalol h], toma [=digox
 [Derrame], no se puede descartar [neumonía u]. [Tumor u], que no puede descartarse
 [TEP u], no se puede descartar
 [=Metformina] vs [=glipizida] en [diabetes]. [Neumonía u] vs [atelectasia u] vs [derrame u]
-No ha respondido a [=prednisona]. No es adherente a [=metformina]. No toma [=aspirina n]""",
+No ha respondido a [=prednisona]. No es adherente a [=metformina]. No toma [=aspirina n]
+No hay cambios en la [lesión] renal. Sin empeoramiento de los [edemas]
+Ecografía normal, por lo que se descarta [colecistitis n], con lo que desaparece la [duda n]
+Dolor, probable [cólico u]. [Anemia] por posible [sangrado u]
+Ante la posibilidad de [ictus u] se realiza [=TC]. El [=TC] permite descartar [tumor n]
+La [=RM], en la que se descarta [hernia n]. Sin que se observen [fracturas n]
+Mujer con AP de [gota h] y [asma h]. Antecedente quirúrgico: [varices h]. En 2011, [zóster h]
+[Fiebre] la noche previa, recibe suero previa [=sedación] y [=punción]
+Se suspende el tratamiento con [=digoxina n]. Sin tratamiento con [=insulina n]
+No fue posible realizar [=gastroscopia n]. No es posible excluir [úlcera u]
+No muestra imágenes sugestivas de [absceso n]. No concluyente para [linfoma u]
+De presentar [fiebre y], volver. Cuando tenga [dolor y], puede tomar [=ibuprofeno y]
+Riesgo de [trombosis y] por [cirrosis]. Para determinar si es [viral u]
+Sin antecedentes familiares de interés, como antecedentes personales, [hipertensión h]
+Madre de 2 hijos, usuaria de [=DIU]. Madre con [gota f], el paciente tiene [asma]
+Linfoma no Hodgkin, [=rituximab] y [anemia]. Síndrome sin elevación del ST, [asma]
+La [erupción n] se resolvió. Fumó hasta 2012, [tabaquismo h] hasta 2012""",
     "en": """
 Not only [fever] but also [cough]
 No [fever n], [chills n] or [cough n] but [pain]
@@ -501,6 +517,22 @@ def test_wordings(language, capitals):
         letters = dict(zip(ASSERTIONS, "nuhyf", strict=True))
         found = [{letters[name] for name in said(ent)} for ent in doc.ents]
         assert found == wanted, doc.text
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "label", "found"),
+    [
+        ("Hace 3 años: gota.", "3 años", "EDAD", ["is_historical"]),
+        ("En 2015, gota.", "2015", "FECHA", ["is_historical"]),
+        ("Tuvo gota de niño.", "niño", "SEXO", ["is_historical"]),
+        ("Tía materna con gota.", "Tía materna", "FAMILIAR", ["is_family"]),
+        ("Hace 3 años: gota.", "3 años", "GENE", []),
+    ],
+)
+def test_entities_of_times_and_people_hide_no_cue(text, other, label, found):
+    nlp = create()
+    nlp.get_pipe("entity_ruler").add_patterns([{"label": label, "pattern": other}])
+    assert [said(ent) for ent in nlp(text).ents if ent.label_ == "DIAGNOSTICO"] == [found]
 
 
 def f1(pairs):

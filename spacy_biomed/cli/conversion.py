@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -85,6 +85,7 @@ def convert(
     Your own: python -m spacy biomed convert notes notes/ corpus/notes --format brat --language es
     """
     from ..corpora.convert import convert_corpus
+    from ..corpora.corpus_catalogue import find_corpus
     from ..corpora.label_map import parse_label_map
 
     if copies is not None and replace_mentions is None:
@@ -127,7 +128,8 @@ def convert(
     for title, values in _rows(report.parts):
         table.add_row(Text(escape(title)), *values)  # labels may contain any characters
     Console().print(table)
-    for line in _remarks(report):
+    published = () if format or map else find_corpus(name).labels
+    for line in _remarks(report, published):
         typer.echo(line)
 
 
@@ -188,7 +190,7 @@ def _share(count: int, report: PartReport) -> str:
     return f"{count:,} ({count / sum(report.mentions.values()):.2%})" if count else "0"
 
 
-def _remarks(report: ConversionReport) -> Iterator[str]:
+def _remarks(report: ConversionReport, published: Sequence[str]) -> Iterator[str]:
     if any(not part.sentences_are_published for part in report.parts.values()):
         yield "~ The corpus is not published in sentences; counted by their final punctuation."
     if report.seeded_parts:
@@ -204,6 +206,12 @@ def _remarks(report: ConversionReport) -> Iterator[str]:
     layers = ("mentions", "relations", "classes", "means", "answers", "pairs")
     if not any(getattr(part, layer) for part in report.parts.values() for layer in layers):
         yield "⚠ No document has an annotation: check that the files have any, and --format."
+    found = {label for part in report.parts.values() for label in part.mentions}
+    if found and published and found.isdisjoint(published):
+        yield (
+            f"⚠ No mention is a {' or '.join(published[:5])}, as the catalogue has it: check that "
+            f"these are the files of {report.name}."
+        )
     if any(part.changes for part in report.parts.values()):
         yield f"What was repaired and left out is listed in {report.output / 'conversion.json'}."
     if report.unseen_share is not None:

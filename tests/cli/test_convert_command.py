@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 
@@ -41,6 +42,18 @@ def test_convert_prints_what_it_found_and_where_it_wrote(source, tmp_path):
         "test.spacy",
         "train.spacy",
     ]
+
+
+def test_files_of_another_corpus_are_doubted(tmp_path):
+    for folder, label in (("same", "DISEASE"), ("other", "NOMBRE")):
+        (tmp_path / folder).mkdir()
+        span = {"start": 0, "end": 4, "label": label}
+        for part in ("train", "dev", "test"):
+            row = json.dumps({"text": f"Gout in {part}.", "spans": [span]})
+            (tmp_path / folder / f"{part}.jsonl").write_text(row, encoding="utf8")
+    doubt = "⚠ No mention is a CHEMICAL or DISEASE or GENE or SPECIES, as the catalogue has it"
+    assert doubt in run("convert", "starter_en", tmp_path / "other", tmp_path / "a")
+    assert doubt not in run("convert", "starter_en", tmp_path / "same", tmp_path / "b")
 
 
 def test_a_conversion_prints_no_bar_and_no_empty_lines_into_a_pipe(source, tmp_path):

@@ -228,5 +228,5 @@ def _check_same(
     if changed:
         raise BiomedError(
             f"{output}: was begun with other values of {what} ({', '.join(changed)}); name "
-            "another output, or run it as it was begun"
+            "another output, delete this one, or run it as it was begun"
         )

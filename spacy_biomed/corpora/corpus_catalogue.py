@@ -123,7 +123,7 @@ def find_corpus(name: str) -> CorpusEntry:
             return entry
     problem = (
         f"no corpus named '{name}' in the catalogue: `python -m spacy biomed corpora` lists them "
-        "all; for a corpus of your own give --format, such as brat, columns or jsonl"
+        "all; `convert` takes your own with --format, such as brat, columns or jsonl"
     )
     raise BiomedError(add_hint(problem, suggest(name, [entry.name for entry in all_corpora()])))
 

@@ -100,7 +100,8 @@ def _fetch(entry: CorpusEntry, paths: Mapping[str, str], scratch: Path) -> None:
             reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise BiomedError(
                 f"{entry.name}: {entry.repository} at {entry.commit} could not be downloaded "
-                f"({escape(reason, 300)}); check the connection and try again"
+                f"({escape(reason, 300)}); try again where there is internet, and copy "
+                "the folder here"
             )
 
 

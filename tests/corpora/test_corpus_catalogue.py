@@ -105,7 +105,7 @@ def test_an_unknown_name_gets_those_that_are_close() -> None:
 
 
 def test_a_name_like_no_other_gets_the_command_that_lists_them() -> None:
-    with pytest.raises(BiomedError, match="spacy biomed corpora.*own give --format") as error:
+    with pytest.raises(BiomedError, match="spacy biomed corpora.*your own with --format") as error:
         find_corpus("zzzz")
     assert "did you mean" not in str(error.value)
 

@@ -23,6 +23,7 @@ from ..errors import BiomedError, DamagedPipelineError, list_choices
 from ..evaluation.pipeline_worker import directory_size, spread
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.encoder_head import EncoderHead
+from ..pipeline.ner.calibrating import check_recall_labels
 from ..pipeline.pipeline_loading import find_trainable, load_pipeline
 from ..pipeline.saved_words import write_pipeline
 from ..training.corpus import Corpus_v1
@@ -170,6 +171,7 @@ def compress_pipeline(
                 f"{pipeline}: no encoder in PyTorch to export; give a trained pipeline that is not "
                 "compressed"
             )
+        check_recall_labels(nlp, recall.get("target_recall"))
         examples = _read_examples(nlp, check) if check else []
         calibration = _read_calibration(nlp, calibrate) if calibrate else []
         before = weighted_scores(nlp, examples) if examples else {}

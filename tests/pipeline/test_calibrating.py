@@ -214,10 +214,9 @@ def test_the_measure_of_recall_is_a_setting():
         calibrate(nlp, [drugs(nlp, [0.9])], recall_measure="half")
 
 
-def test_a_recall_for_an_unknown_label_is_refused():
-    nlp = make_written()
-    with pytest.raises(BiomedError, match="DISEASE.*has the labels DRUG, GENE"):
-        calibrate(nlp, [drugs(nlp, [0.9])], target_recall={"DISEASE": 0.9})
+def test_a_recall_for_an_unknown_label_is_refused_before_a_text_is_read():
+    with pytest.raises(BiomedError, match="a recall for .DISEASE.: use DRUG or GENE"):
+        calibrate(make_written(), [None], target_recall={"DISEASE": 0.9})
 
 
 def test_tags_that_are_decoded_by_themselves_have_no_recall_target():

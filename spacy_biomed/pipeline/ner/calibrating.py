@@ -1,6 +1,6 @@
 """Fit what a trained pipeline finds, and how sure it is of it, to a development corpus."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -17,7 +17,7 @@ from ..assertion import BiomedAssertion
 from ..doc_batches import batch_docs
 from ..encoder_head import CalibratedHead, EncoderHead
 from ..reliability import Reliability
-from .component import BiomedNER, RecallMeasure, RecallTarget, check_target_recall
+from .component import OTHERS, BiomedNER, RecallMeasure, RecallTarget, check_target_recall
 from .development import OPEN, RIGHT, Development, LabelRecall, fit_recall, read_development
 
 
@@ -46,6 +46,15 @@ def list_uncalibrated(nlp: Language) -> list[str]:
     return [
         name for name, pipe in components if isinstance(pipe, BiomedNER) and not pipe.is_calibrated
     ]
+
+
+def check_recall_labels(nlp: Language, target: RecallTarget) -> None:
+    """Raise BiomedError if a recall is for a label that no `biomed_ner` of a pipeline has."""
+    pipes: list[object] = [pipe for _, pipe in nlp.pipeline]
+    labels = {label: None for one in pipes if isinstance(one, BiomedNER) for label in one.labels}
+    for label in target if labels and isinstance(target, Mapping) else ():
+        if label not in (OTHERS, *labels):
+            raise BiomedError(f"a recall for {quote(label)}: {list_choices(label, labels)}")
 
 
 def calibrate(
@@ -82,6 +91,7 @@ def calibrate(
             one of the three is given and there are no mentions of a `biomed_ner`.
     """
     check_target_recall("target_recall", target_recall)
+    check_recall_labels(nlp, target_recall)
     if recall_measure not in (None, *get_args(RecallMeasure)):
         advice = list_choices(str(recall_measure), get_args(RecallMeasure))
         raise BiomedError(f"recall_measure = {quote(recall_measure)}: {advice}")

@@ -13,7 +13,7 @@ from thinc.types import Floats1d, Floats2d, Ints1d
 from ...annotations.document_keys import locate_span
 from ...annotations.seen_mentions import SEEN_KEY
 from ...encoders.batching.alignment import token_offsets
-from ...errors import BiomedError, quote
+from ...errors import BiomedError
 from ...models.tagging import Spans
 from ...normalization import find_blanks
 from ..doc_batches import batch_docs
@@ -245,12 +245,6 @@ def _targets(development: Development, target: RecallTarget) -> Floats1d:
     labels = development.head.labels
     if not isinstance(target, Mapping):
         return np.full(len(labels), np.nan if target is None else target)
-    for label in target:
-        if label not in (OTHERS, *labels):
-            raise BiomedError(
-                f"a recall for {quote(label)}: '{development.head.name}' has the labels "
-                f"{', '.join(labels)}"
-            )
     others = target.get(OTHERS, np.nan)
     return np.array([target.get(label, others) for label in labels])
 

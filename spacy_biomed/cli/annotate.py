@@ -244,7 +244,7 @@ def _explain_uncalibrated(names: list[str]) -> str:
 def findings(doc: Doc) -> list[str]:
     """A line for each entity, answer or other span, relation and class, with its probability.
 
-    The line of an entity ends with what the text says of it, as in "(negated)".
+    The line of an entity ends with its code, and what the text says of it, as in "(negated)".
     """
     from ..annotations.pairs import PAIR_KEY
     from ..annotations.sections import SECTIONS
@@ -266,4 +266,6 @@ def _describe(span: Span) -> str:
     confidence = span._.confidence if span.has_extension("confidence") else None
     score = "" if confidence is None else f" {confidence:.2f}"
     said = describe_assertions(span)
-    return f"{span.text} [{span.label_}]{score}" + (f" ({said})" if said else "")
+    name = span._.code_name if span.has_extension("code_name") else None
+    code = f", {span.kb_id_} {name or ''}".rstrip() if span.kb_id_ else ""
+    return f"{span.text} [{span.label_}]{score}{code}" + (f" ({said})" if said else "")

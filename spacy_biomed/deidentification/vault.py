@@ -50,7 +50,7 @@ def read_vault_key(file: Path | None) -> bytes:
 def read_secret(path: Path, what: str = "secret") -> str:
     """Read a secret, or a key, from a file; no message has anything of its content."""
     try:
-        return path.read_text(encoding="utf8").strip()
+        return path.read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"
         raise BiomedError(f"{path}: the {what} cannot be read ({reason}); check the file") from None

@@ -128,7 +128,7 @@ def read_config_text(path: Path, kind: str) -> str:
     if not os.path.isfile(path):
         raise BiomedError(f"{path}: no such file; give a {kind} (.cfg)")
     try:
-        return path.read_text(encoding="utf8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise BiomedError(f"{path}: cannot be read ({error}); give a {kind} (.cfg)") from error
 

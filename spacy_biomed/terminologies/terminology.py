@@ -95,9 +95,10 @@ class Terminology:
                 for name in self.meta["arrays"]
             }
         except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+            reason = getattr(error, "strerror", None) or error
             raise BiomedError(
-                f"{self.path}: not a terminology ({error}); write one with `python -m spacy biomed "
-                "terminology build`, or give the path of one that was moved"
+                f"{self.path}: not a terminology ({reason}); write one with `python -m spacy "
+                "biomed terminology build`, or give the path of one that was moved"
             ) from error
 
     def __reduce__(self) -> tuple[type[Terminology], tuple[Path]]:

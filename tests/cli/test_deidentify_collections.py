@@ -158,7 +158,7 @@ def test_the_secret_of_a_file_is_that_of_the_variable(run, tmp_path, monkeypatch
     write_table(tmp_path / "notes.csv", make_rows())
     assert run[0]("notes.csv", "a.csv", *OPTIONS).exit_code == 0
     monkeypatch.delenv("SPACY_BIOMED_SECRET")
-    (tmp_path / "secret").write_text("0123456789abcdef\n")
+    (tmp_path / "secret").write_text("0123456789abcdef\n", encoding="utf-8-sig")
     assert run[0]("notes.csv", "b.csv", *OPTIONS, "--secret-file", "secret").exit_code == 0
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
     message = error_line(run[0]("notes.csv", "c.csv", *OPTIONS, "--secret-file", "gone"))

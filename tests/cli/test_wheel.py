@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import spacy
 from commands import call, error_line, refuse, run
-from spacy.tokens import DocBin
+from spacy.tokens import DocBin, Span
 from spacy.vocab import Vocab
 
 from spacy_biomed.annotations.pairs import pair
@@ -154,6 +154,18 @@ def test_entities_without_a_probability_are_printed_without_one():
     doc = spacy.blank("en")("Aspirin for gout")
     doc.set_ents([doc.char_span(0, 7, label="C")])  # as by spaCy's own ner
     assert findings(doc) == ["Aspirin [C]"]
+
+
+def test_the_code_of_an_entity_is_printed_with_its_name():
+    install_extensions()
+    Span.set_extension("code_name", default=None, force=True)
+    doc = spacy.blank("en")("Aspirin for gout")
+    drug = doc.char_span(0, 7, label="C", kb_id="D001241")
+    doc.set_ents([drug])
+    drug._.confidence = 0.5
+    assert findings(doc) == ["Aspirin [C] 0.50, D001241"]
+    drug._.code_name = "aspirin"
+    assert findings(doc) == ["Aspirin [C] 0.50, D001241 aspirin"]
 
 
 def test_span_groups_and_relations_are_printed_and_the_texts_of_a_pair_are_not():

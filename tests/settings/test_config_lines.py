@@ -10,7 +10,13 @@ from spacy_biomed.settings.config_errors import (
     locate_setting_or_section,
     locate_string,
 )
+from spacy_biomed.settings.sections import read_config_text
 from spacy_biomed.settings.unchecked_settings import check_settings
+
+
+def test_a_byte_order_mark_is_not_of_the_config(tmp_path):
+    (tmp_path / "a.cfg").write_text("[a]\nx = 1\n", encoding="utf-8-sig")
+    assert read_config_text(tmp_path / "a.cfg", "recipe") == "[a]\nx = 1\n"
 
 
 def test_settings_and_sections_are_found_by_the_end_of_their_name():

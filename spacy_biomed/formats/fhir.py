@@ -1,11 +1,12 @@
-"""FHIR R4 resources as NDJSON, a folder for each type: conditions, medications, observations.
+"""FHIR R4 resources as NDJSON, a folder for each type: conditions, drugs, allergies and others.
 
 The codes of status are those of HL7's specification (https://hl7.org/fhir/R4/).
 """
 
 import json
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
@@ -21,9 +22,31 @@ from .registry import Format
 
 # The resources that labels may mean.
 RESOURCES = ("Condition", "MedicationStatement", "Observation")
-FAMILY_HISTORY = "FamilyMemberHistory"
+FAMILY_HISTORY, ALLERGY = "FamilyMemberHistory", "AllergyIntolerance"
 # The section whose drugs are not taken.
 ALLERGIES = "allergies"
+# An allergy; one before what somebody is allergic to, and after it; what a drug is, if not that.
+_ALLERGY_WORD = re.compile(
+    r"(?:drug |medication )?(?:allerg(?:y|ies|ic)|intoleran(?:ce|t))"
+    r"|(?:alergias?|intolerancias?)(?: medicamentosas?)?|al[ée]rgic[oa]|intolerante|RAMC?",
+    re.IGNORECASE,
+)
+_ALLERGIC_TO = re.compile(
+    rf"\b(?:{_ALLERGY_WORD.pattern}|anaphylaxis|anafilaxia|hipersensibilidad)"
+    r"(?: (?:reactions?|conocid[oa]s?))?(?::| (?:to|of|al?)\b)",
+    re.IGNORECASE,
+)
+_ALLERGIC = re.compile(r"[ -](?:allerg(?:y|ies|ic)|intoleran(?:ce|t))\b", re.IGNORECASE)
+_TAKEN = re.compile(
+    r"\b(?:tak(?:es?|ing)|on|start\w*|continu\w+|tolerat\w+|but|use[sd]?|treat\w*|giv(?:en|ing)"
+    r"|receiv\w+|tom[ao]\w*|trat\w+|paut\w+|toler\w+|pero|inici\w+|pued[ea]|tto|recib\w+)\b",
+    re.IGNORECASE,
+)
+_DOSE = re.compile(r"[ ]\d")
+_REACTION = re.compile(
+    r"[ ]?(?:[(:–→=-]|(?:with|con|causes?|produce)\b)[^.;\n)]{0,40}", re.IGNORECASE
+)
+_SENTENCE_END = re.compile(r"[.!?;]\s+|\n")
 
 _HL7 = "http://terminology.hl7.org/CodeSystem"
 # Strings of FHIR have no control characters but tabs and line ends.
@@ -70,8 +93,9 @@ def write_fhir(shard: AnnotatedShard) -> dict[str, bytes]:
     """Write a folder for each type of resource, with a file of NDJSON for each shard.
 
     What is negated is refuted, not taken or false. What a relative has is family history. What may
-    happen is left out, and so are drugs in a section of allergies.
-    `shard.counts` counts what is left out.
+    happen is left out. A drug that somebody is allergic to is an allergy, with the reaction that
+    follows it. What else is in a section of allergies is not taken. `shard.counts` counts what is
+    left out.
     """
     lines: dict[str, list[str]] = defaultdict(list)
     for document in shard.documents:
@@ -86,30 +110,67 @@ def write_fhir(shard: AnnotatedShard) -> dict[str, bytes]:
 FHIR = Format(write=write_fhir, is_clinical=True)
 
 
-def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> Iterator[Resource]:
+def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> list[Resource]:
     patient = {"identifier": {"value": document.item.patient or document.item.id}}
-    digest = blake2b(document.doc.text.encode("utf8"), digest_size=16).hexdigest()
+    text = document.doc.text
+    digest = blake2b(text.encode("utf8"), digest_size=16).hexdigest()
+    resources: list[Resource] = []
+    allergy, allergy_end = None, 0
     for span in list_entities(document.found):
         meaning = shard.meanings.get(span["label"], {})
-        type = meaning.get("resource") or ""
+        made = meaning.get("resource") or ""
         is_denied = span.get("is_negated") or span.get("is_uncertain")
-        if not type:
-            shard.counts["left out (label)"] += 1
-        elif type == "MedicationStatement" and span.get(SECTION) == ALLERGIES:
-            shard.counts["left out (allergies)"] += 1
+        if made == "MedicationStatement" and _is_allergen(text, span):
+            made = ALLERGY
+        elif made == "Condition" and span.get("is_family"):
+            made = FAMILY_HISTORY
+        left_out = ""
+        if not made:
+            left_out = "label"
+        elif _ALLERGY_WORD.fullmatch(span["text"]) or (
+            made == "MedicationStatement" and span.get(SECTION) == ALLERGIES
+        ):
+            left_out = ALLERGIES
         elif span.get("is_hypothetical"):
-            shard.counts["left out (hypothetical)"] += 1
-        elif span.get("is_family") and (is_denied or type != "Condition"):
-            shard.counts["left out (family)"] += 1
-        else:
-            made = FAMILY_HISTORY if span.get("is_family") else type
-            shard.counts[made] += 1
-            yield {
-                "resourceType": made,
-                "id": _create_id(document, span, digest),
-                "extension": [_describe_mention(document, span, shard.pipeline)],
-                **_fill(made, span, _code(span, meaning), patient),
-            }
+            left_out = "hypothetical"
+        elif span.get("is_family") and (is_denied or made != FAMILY_HISTORY):
+            left_out = "family"
+        if left_out:
+            shard.counts[f"left out ({left_out})"] += 1
+            continue
+        code = _code(span, meaning)
+        if (
+            allergy
+            and made == "Condition"
+            and _REACTION.fullmatch(text, allergy_end, span["start"])
+        ):
+            reactions = allergy.setdefault("reaction", [{"manifestation": []}])
+            reactions[0]["manifestation"].append(code)
+            shard.counts["reaction"] += 1
+            continue
+        shard.counts[made] += 1
+        resource = {
+            "resourceType": made,
+            "id": _create_id(document, span, digest),
+            "extension": [_describe_mention(document, span, shard.pipeline)],
+            **_fill(made, span, code, patient),
+        }
+        if made == ALLERGY:
+            allergy, allergy_end = resource, span["end"]
+        resources.append(resource)
+    return resources
+
+
+def _is_allergen(text: str, span: Row) -> bool:
+    """Whether a drug is what somebody is allergic to: by its sentence, or a section's items."""
+    if _ALLERGIC.match(text, span["end"]):
+        return True
+    before = text[max(span["start"] - 200, 0) : span["start"]]
+    sentence = _SENTENCE_END.split(before)[-1]
+    named = _ALLERGIC_TO.split(sentence)[-1]
+    is_item = sentence == before.rpartition("\n")[2] or not sentence.strip()
+    is_told = named != sentence or (span.get(SECTION) == ALLERGIES and is_item)
+    return is_told and not (_TAKEN.search(named) or _DOSE.match(text, span["end"]))
 
 
 def _without_controls(value: Any) -> Any:
@@ -126,6 +187,7 @@ _STATUS = {
     "Condition": ("unconfirmed", "refuted", "provisional", "confirmed"),
     "MedicationStatement": ("unknown", "not-taken", "unknown", "active"),
     "Observation": ("unknown", "final", "preliminary", "final"),
+    ALLERGY: ("unconfirmed", "refuted", "unconfirmed", "confirmed"),
 }
 
 
@@ -149,6 +211,15 @@ def _fill(made: str, span: Row, code: Resource, patient: Resource) -> Resource:
     if made == "Observation":
         value = {"valueBoolean": not span["is_negated"]} if status == "final" else {}
         return {"status": status, "code": code, "subject": patient, **value}
+    if made == ALLERGY:
+        # HL7 wants a clinical status of what is refuted too. What is past may come again.
+        stage = "inactive" if status == "refuted" else "active"
+        return {
+            "clinicalStatus": _choose("allergyintolerance-clinical", stage),
+            "verificationStatus": _choose("allergyintolerance-verification", status),
+            "code": code,
+            "patient": patient,
+        }
     verification = _choose("condition-ver-status", status)
     condition = {"verificationStatus": verification, "code": code, "subject": patient}
     # A condition that the patient does not have is in no stage.

@@ -98,7 +98,8 @@ def test_what_the_text_says_decides_on_the_status(run):
         ("gout", "8"): ("confirmed", "active"),
         ("stroke", "8"): ("refuted", None),
     }
-    by_type = {type: [] for type in ("MedicationStatement", "Observation", "FamilyMemberHistory")}
+    types = ("MedicationStatement", "Observation", "FamilyMemberHistory", "AllergyIntolerance")
+    by_type = {type: [] for type in types}
     for one in found:
         by_type.setdefault(one["resourceType"], []).append(one)
     (drug, denied) = by_type["MedicationStatement"]
@@ -108,14 +109,66 @@ def test_what_the_text_says_decides_on_the_status(run):
     assert (gene["status"], gene["valueBoolean"]) == ("final", False)
     (family,) = by_type["FamilyMemberHistory"]
     assert family["condition"][0]["code"]["text"] == "asthma"
+    assert [one["code"]["text"] for one in by_type["AllergyIntolerance"]] == ["aspirin"]
     assert report.counts["Condition"] == 6
     left_out = {name: count for name, count in report.counts.items() if "left out" in name}
     assert left_out == {
-        "left out (allergies)": 1,
         "left out (family)": 1,
         "left out (hypothetical)": 1,
         "left out (label)": 1,
     }
+
+
+ALLERGIC = {
+    "ALLERGIES:\n- Penicillin (rash, hives)\n- Aspirin\n\nPLAN: codeine": [
+        ("Penicillin", "confirmed", "active", ["rash", "hives"]),
+        ("Aspirin", "confirmed", "active", []),
+    ],
+    "Allergies: penicillin, tolerates codeine. Aspirin 81 mg.": [
+        ("penicillin", "confirmed", "active", [])
+    ],
+    "Denies allergy to aspirin. Possible codeine allergy.": [
+        ("aspirin", "refuted", "inactive", []),
+        ("codeine", "unconfirmed", "active", []),
+    ],
+    "Allergic to penicillin and takes metformin.": [("penicillin", "confirmed", "active", [])],
+    "Mother allergic to aspirin. No known drug allergies. Takes codeine.": [],
+    "Alergias: penicilina (rash). Toma codeína.": [("penicilina", "confirmed", "active", ["rash"])],
+    "Alérgica a la penicilina y a la aspirina, en tto con metformina.": [
+        ("penicilina", "confirmed", "active", []),
+        ("aspirina", "confirmed", "active", []),
+    ],
+    "No alérgico a aspirina. Alergias: NAMC.": [("aspirina", "refuted", "inactive", [])],
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), ALLERGIC.items())
+def test_what_somebody_is_allergic_to_is_an_allergy(text, expected):
+    nlp = spacy.blank("en" if "allerg" in text.lower() else "es")
+    drugs = "penicillin aspirin codeine metformin penicilina aspirina codeína metformina".split()
+    ruler = nlp.add_pipe("entity_ruler", config={"phrase_matcher_attr": "LOWER"})
+    ruler.add_patterns([{"label": "DRUG", "pattern": one} for one in drugs])
+    conditions = ["rash", "hives", "allergy", "allergies", "drug allergies", "alergias", "allergic"]
+    ruler.add_patterns([{"label": "DISEASE", "pattern": one} for one in conditions])
+    for name in ("biomed_sentences", "biomed_sections", "biomed_context"):
+        nlp.add_pipe(name)
+    doc = nlp(text)
+    layers = findings.find_layers(nlp)
+    document = findings.AnnotatedDocument(0, Item(id="1"), doc, findings.describe(doc, layers))
+    shard = findings.AnnotatedShard([document], layers, Counter(), meanings=fhir.read_meanings(None))
+    rows = [json.loads(row) for row in b"".join(fhir.write_fhir(shard).values()).splitlines()]
+    by_type = {one["resourceType"] for one in rows}
+    assert by_type <= {"AllergyIntolerance", "MedicationStatement"}
+    assert [
+        (
+            one["code"]["text"],
+            find_status(one, "verificationStatus"),
+            find_status(one, "clinicalStatus"),
+            [shown["text"] for got in one.get("reaction", ()) for shown in got["manifestation"]],
+        )
+        for one in rows
+        if one["resourceType"] == "AllergyIntolerance"
+    ] == expected
 
 
 def test_resources_are_valid_and_say_where_they_are_from(run):
@@ -156,8 +209,16 @@ def test_without_a_component_for_it_nothing_is_confirmed(run, tmp_path):
     conditions = [one for one in found if one["resourceType"] == "Condition"]
     assert len(conditions) == 9
     assert {find_status(one, "verificationStatus") for one in conditions} == {"unconfirmed"}
-    others = {one["status"] for one in found if one["resourceType"] != "Condition"}
-    assert others == {"unknown"}
+    others = {
+        one["resourceType"]: one.get("status", find_status(one, "verificationStatus"))
+        for one in found
+        if one["resourceType"] != "Condition"
+    }
+    assert others == {
+        "AllergyIntolerance": "unconfirmed",
+        "MedicationStatement": "unknown",
+        "Observation": "unknown",
+    }
 
 
 def test_a_file_says_what_labels_mean(run, tmp_path):

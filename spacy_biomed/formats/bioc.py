@@ -20,8 +20,7 @@ from .documents import (
     read_text,
 )
 from .json_fields import get_covered, get_field, get_id, list_values, parse_json
-from .offsets import count_code_points
-from .repairs import is_new, leaving_out, locate
+from .repairs import is_new, leaving_out, locate_all
 from .xml_elements import Element, read_xml
 
 # Key of the documents in exports of PubTator's service.
@@ -137,10 +136,7 @@ def _add_text(document: Document, unit: _Part, annotated: list[_Part]) -> Offset
                 mention = _create_mention(annotation, locations, offset)
                 found.append((mention, get_covered(annotation, where), where))
     # Some programs count from the beginning of the passage.
-    placed = count_code_points(text, [one[:2] for one in found], (0, offset))
-    for mention, (_, covered, where) in zip(placed, found, strict=True):
-        with leaving_out():
-            document.mentions.append(locate(text, mention, covered, where).move(start))
+    document.mentions.extend(one.move(start) for one in locate_all(text, found, (0, offset)))
     return start, end
 
 

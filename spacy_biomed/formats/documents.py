@@ -288,15 +288,12 @@ def list_files(path: Path, suffixes: Iterable[str]) -> list[Path]:
     return folders.list_files(path, is_wanted, missing)
 
 
-def is_covered(text: str, mention: Mention, covered: str, *, any_case: bool = False) -> bool:
+def is_covered(text: str, mention: Mention, covered: str) -> bool:
     """Whether a mention's fragments, joined by spaces, read as its file quotes them.
 
     White space does not matter: formats write a line end inside a mention as a space or omit it.
-    With `any_case`, case does not either: some formats quote in lower case.
     """
     found = mention.read(text)
-    if any_case:
-        found, covered = found.lower(), covered.lower()
     return found == covered or "".join(found.split()) == "".join(covered.split())
 
 
@@ -341,9 +338,7 @@ def join_fragments(text: str, mention: Mention, where: str) -> Mention:
     return replace(mention, fragments=tuple(joined))
 
 
-def check_mention(
-    text: str, mention: Mention, covered: str | None, where: str, *, any_case: bool = False
-) -> None:
+def check_mention(text: str, mention: Mention, covered: str | None, where: str) -> None:
     """Check the offsets of a mention; the arguments are those of `repairs.locate`.
 
     Raises:
@@ -360,7 +355,7 @@ def check_mention(
             f"{where}: the mention ends at {quote(end)}, beyond the text's end at {len(text)}; "
             f"check that text and annotations belong together and that offsets count characters"
         )
-    if covered is not None and not is_covered(text, mention, covered, any_case=any_case):
+    if covered is not None and not is_covered(text, mention, covered):
         raise BiomedError(
             f"{where}: the annotation reads {quote(covered)} but the text at "
             f"{mention.start}-{mention.end} reads {quote(mention.read(text))}; check that text and "

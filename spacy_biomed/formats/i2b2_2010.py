@@ -112,7 +112,9 @@ def _read_report(name: str, files: dict[str, Path], encoding: str) -> Document:
         covered, place, label = match.groups()
         with leaving_out():
             mention = Mention(label, (_find_place(lines, place, where),), place)
-            mentions.append(locate(content, mention, covered, where, any_case=True))
+            read = mention.read(content)
+            is_same = read.lower().split() == covered.lower().split()  # it is quoted in lower case
+            mentions.append(locate(content, mention, read if is_same else covered, where))
     by_place = {mention.id: mention for mention in mentions}
     by_label = {(mention.id, mention.label): mention for mention in mentions}
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from ..errors import BiomedError, escape
 from .documents import Document, Mention, Relation, list_files, look_up
-from .offsets import count_code_points
 from .registry import Format
-from .repairs import keep_sound, leaving_out, locate
+from .repairs import keep_sound, leaving_out, locate_all
 from .xml_elements import Element, decode_xml, parse_xml
 
 EVENT, TIME, SECTION_TIME, LINK = "EVENT", "TIMEX3", "SECTIME", "TLINK"
@@ -88,15 +87,11 @@ def _read_file(path: Path, encoding: str) -> tuple[str, list[Element]]:
 
 
 def _create_mentions(text: str, tags: list[Element], label_name: str) -> list[Mention]:
-    found = list(keep_sound(lambda tag: (tag, _create_mention(tag, label_name)), tags))
-    quoted = [(mention, tag.attributes.get("text", "")) for tag, mention in found]
+    def read(tag: Element) -> tuple[Mention, str, str]:
+        return _create_mention(tag, label_name), tag.attributes.get("text", ""), tag.where
+
     # The owners' text begins with a line feed, which counts for some programs.
-    placed = count_code_points(text, quoted, (0, 1, -1))
-    mentions = []
-    for mention, (tag, _), (_, covered) in zip(placed, found, quoted, strict=True):
-        with leaving_out():
-            mentions.append(locate(text, mention, covered, tag.where))
-    return mentions
+    return list(locate_all(text, list(keep_sound(read, tags)), (0, 1, -1)))
 
 
 def _create_mention(tag: Element, label_name: str) -> Mention:

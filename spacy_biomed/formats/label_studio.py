@@ -10,9 +10,9 @@ from ..errors import BiomedError, escape, quote
 from .documents import Document, Mention, Relation, list_files, look_up
 from .findings import AnnotatedDocument, AnnotatedShard, find_lowest, list_mentions
 from .json_fields import get_covered, get_field, get_id, list_values, read_json
-from .offsets import Quoted, count_code_points
+from .offsets import Quoted
 from .registry import Format
-from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, keep_sound, leaving_out, locate, note
+from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, leaving_out, locate_all, note
 
 # Names in the labeling configuration (docs/tasks/annotation_tools.md).
 LABELS, CHOICES, TEXT = "label", "class", "text"
@@ -171,13 +171,8 @@ def _parse_mentions(document: Document, results: list[_Result]) -> list[Mention]
         with leaving_out():
             found.extend(_parse_region(result, text, where))
     attributes = _find_attributes(results)
-    placed = count_code_points(text, found)
-
-    def place(one: Quoted) -> Mention:
-        mention = locate(text, *one, where)
-        return replace(mention, attributes=attributes.get(mention.id, {}))
-
-    return list(keep_sound(place, zip(placed, (covered for _, covered in found), strict=True)))
+    places = locate_all(text, [(mention, covered, where) for mention, covered in found])
+    return [replace(one, attributes=attributes.get(one.id, {})) for one in places]
 
 
 def _parse_region(result: _Result, text: str, where: str) -> Iterator[Quoted]:

@@ -8,7 +8,7 @@ left out with `--on-error skip`.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from ..errors import BiomedError, quote
 from .documents import Document, Mention, Offsets, check_mention, is_covered
+from .offsets import count_code_points
 from .spelling import SPELLINGS, Spelling, reads_as, spell
 
 T = TypeVar("T")
@@ -159,9 +160,19 @@ def with_changes(documents: Iterable[Document]) -> Iterator[Document]:
         yield last
 
 
-def locate(
-    text: str, mention: Mention, covered: str | None, where: str, *, any_case: bool = False
-) -> Mention:
+def locate_all(
+    text: str, found: Sequence[tuple[Mention, str | None, str]], shifts: Sequence[int] = (0,)
+) -> Iterator[Mention]:
+    """Yield what `locate` returns for each mention, with its string and place, that is sound.
+
+    Their offsets may be in other units, and need one of the shifts (`count_code_points`).
+    """
+    placed = count_code_points(text, [one[:2] for one in found], shifts)
+    pairs = zip(placed, found, strict=True)
+    return keep_sound(lambda pair: locate(text, pair[0], *pair[1][1:]), pairs)
+
+
+def locate(text: str, mention: Mention, covered: str | None, where: str) -> Mention:
     """Return a mention at the place where the text reads as its file quotes it.
 
     Its offsets are used if the text there is the string, white space aside, or if the string is a
@@ -171,14 +182,13 @@ def locate(
     Args:
         covered: the string that the file gives for the mention; None if it gives none.
         where: `file:line`, for messages.
-        any_case: whether to ignore case.
 
     Raises:
         BiomedError: if there is no such place, or more than one.
     """
     if covered is not None and covered.strip() and len(covered) <= _LONGEST:
         if _lies_in(text, mention):
-            if is_covered(text, mention, covered, any_case=any_case):
+            if is_covered(text, mention, covered):
                 return _strip(text, mention)
             read = mention.read(text)
             if reads_as(read, covered):
@@ -189,7 +199,7 @@ def locate(
             place = f"{quote(mention.start)}-{quote(mention.end)} to {moved.start}-{moved.end}"
             note(MOVED, f"{where}: {quote(covered)} from {place}")
             return _strip(text, moved)
-    check_mention(text, mention, covered, where, any_case=any_case)
+    check_mention(text, mention, covered, where)
     return _strip(text, mention)
 
 

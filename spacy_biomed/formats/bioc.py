@@ -9,7 +9,6 @@ from typing import Any
 
 from ..errors import BiomedError, quote
 from .documents import (
-    BYTE_ORDER_MARK,
     Document,
     Mention,
     Offsets,
@@ -63,8 +62,7 @@ def read_bioc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 
 def _read_file(path: Path, encoding: str, known: dict[str, int]) -> Iterator[Document]:
     if path.suffix.lower() == ".json":
-        text = read_text(path, encoding).removeprefix(BYTE_ORDER_MARK)
-        documents = _parse_json(text, path)
+        documents = _parse_json(read_text(path, encoding), path)
     else:
         collection = read_xml(path, encoding, "a BioC collection", "collection")
         documents = [_convert_unit(child) for child in collection.find("document")]

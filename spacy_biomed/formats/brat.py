@@ -13,12 +13,12 @@ from .documents import (
     Document,
     Mention,
     Relation,
+    decode,
     join_fragments,
     list_files,
     look_up,
     number_lines,
     parse_offset,
-    read_text,
 )
 from .findings import AnnotatedShard, Row, list_mentions, name_file
 from .json_fields import list_values
@@ -137,7 +137,7 @@ def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document
     parsed = list(keep_sound(lambda placed: _Line(*placed), lines))
     entities = list(keep_sound(_parse_entity, (line for line in parsed if line.kind == "T")))
     # A text may be empty if nothing is annotated in it.
-    content = read_text(text_path, encoding, may_be_empty=not lines)
+    content = decode(text_path.read_bytes(), text_path, encoding, may_be_empty=not lines)
     # Programs differ in whether they count a byte-order mark.
     shifts = (0, -1) if content.startswith(BYTE_ORDER_MARK) else (0,)
     text = content.removeprefix(BYTE_ORDER_MARK)

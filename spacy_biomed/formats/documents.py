@@ -193,7 +193,7 @@ def _join_texts(id: str, first: str, second: str, where: str) -> Document:
 
 
 def read_text(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False) -> str:
-    """Read a whole file, with its line ends and byte-order mark.
+    """Read a whole file, with its line ends and without a byte-order mark.
 
     Raises:
         BiomedError: if the file is missing, empty, or not in the encoding. The message then gives
@@ -201,13 +201,14 @@ def read_text(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False
     """
     if not path.is_file():
         raise BiomedError(f"{path}: no such file; check the path and that the corpus is unpacked")
-    return decode(path.read_bytes(), path, encoding, may_be_empty=may_be_empty)
+    text = decode(path.read_bytes(), path, encoding, may_be_empty=may_be_empty)
+    return text.removeprefix(BYTE_ORDER_MARK)
 
 
 def decode(
     content: bytes, path: Path, encoding: str = "utf-8", *, may_be_empty: bool = False
 ) -> str:
-    """Decode the content of a file; raise BiomedError as `read_text` does."""
+    """Decode the content of a file, also its mark; raise BiomedError as `read_text` does."""
     try:
         if codecs.lookup(encoding).name in _NOT_OF_FILES:
             raise LookupError(encoding)
@@ -238,7 +239,7 @@ def read_lines(path: Path, encoding: str = "utf-8", *, may_be_empty: bool = Fals
     Raises:
         BiomedError: as `read_text` does, and if the lines end in CR alone.
     """
-    text = read_text(path, encoding, may_be_empty=may_be_empty).lstrip(BYTE_ORDER_MARK)
+    text = read_text(path, encoding, may_be_empty=may_be_empty)
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     if "\r" in lines[0].rstrip("\r"):
         raise BiomedError(f"{path}: {CR_ALONE}")

@@ -74,7 +74,7 @@ def _read_abstract(
     text_path: Path, labels_path: Path, encoding: str, by_sentence: bool
 ) -> list[Document]:
     sentences = [line.strip() for _, line in number_lines(text_path, encoding)]
-    before, *cells = read_text(labels_path, encoding).strip("\ufeff\r\n").split("<")
+    before, *cells = read_text(labels_path, encoding).strip("\r\n").split("<")
     where = f"{labels_path}:1"
     if before.strip() or len(cells) != len(sentences):
         raise BiomedError(

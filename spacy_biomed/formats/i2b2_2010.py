@@ -11,7 +11,6 @@ from pathlib import Path
 
 from ..errors import BiomedError, escape, quote
 from .documents import (
-    BYTE_ORDER_MARK,
     Document,
     Mention,
     Offsets,
@@ -102,7 +101,7 @@ def _find_place(lines: dict[int, list[Offsets]], place: str, where: str) -> Offs
 
 
 def _read_report(name: str, files: dict[str, Path], encoding: str) -> Document:
-    content = read_text(files[TEXT], encoding).removeprefix(BYTE_ORDER_MARK)
+    content = read_text(files[TEXT], encoding)
     lines = {
         number: [word.span() for word in _WORD.finditer(content, *line.span())]
         for number, line in enumerate(_TEXT_LINE.finditer(content), start=1)

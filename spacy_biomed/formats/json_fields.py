@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ..errors import BiomedError, quote
 from ..files.records import explain_json
 from ..files.records import parse_json as decode_json
-from .documents import BYTE_ORDER_MARK, list_files, number_lines, read_text
+from .documents import list_files, number_lines, read_text
 from .repairs import leaving_out
 
 Kind = TypeVar("Kind")
@@ -18,8 +18,7 @@ _NAMES = {str: "a string", int: "a whole number", list: "a list", dict: "an obje
 
 def read_json(path: Path, encoding: str = "utf-8") -> Any:
     """Read a JSON file."""
-    text = read_text(path, encoding).removeprefix(BYTE_ORDER_MARK)
-    return parse_json(text, str(path), "download the file again")
+    return parse_json(read_text(path, encoding), str(path), "download the file again")
 
 
 def parse_json(text: str, where: str, advice: str, *, has_lines: bool = True) -> Any:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from ..errors import BiomedError, quote
 from .documents import (
-    BYTE_ORDER_MARK,
     Document,
     Mention,
     join_fragments,
@@ -61,7 +60,7 @@ def read_share_clef(path: Path | str, encoding: str = "utf-8") -> Iterator[Docum
     for name, file in sorted(texts.items()):
         with leaving_out():
             if file.parent not in among_disorders:
-                text = read_text(file, encoding).removeprefix(BYTE_ORDER_MARK)
+                text = read_text(file, encoding)
                 mentions = _read_mentions(disorders.get(name), name, text, encoding)
                 yield Document(name, text, list(mentions), source=f"{file}:1")
 
@@ -77,8 +76,7 @@ def _sort_files(files: list[Path], encoding: str) -> tuple[dict[str, Path], dict
             continue
         is_pipe = file.stem.endswith(PIPE_SUFFIX)
         if count[file.name] > 1 and not is_pipe:
-            content = read_text(file, encoding, may_be_empty=True)
-            content = content.lstrip(BYTE_ORDER_MARK + " \r\n")
+            content = read_text(file, encoding, may_be_empty=True).lstrip()
             is_pipe = not content or _BEGINS_AS_LINE.match(content) is not None
         name = file.name.removesuffix(KNOWTATOR_SUFFIX).removesuffix(".txt")
         name = name.removesuffix(PIPE_SUFFIX)

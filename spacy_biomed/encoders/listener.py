@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any, Literal, NoReturn
 
 import numpy as np
-from spacy.errors import Errors
 from spacy.tokens import Doc
 from thinc.api import Model, Ops
 from thinc.types import Ragged
@@ -29,8 +28,8 @@ class EncoderListener(Model):
     """A layer that an encoder component feeds; its only computation is the pooling.
 
     In training the encoder calls `receive` before the head runs, and the head's gradient goes back
-    to it. In prediction the encodings are read from the documents. A document that has dropped its
-    encoding, after the last listener had read it, is encoded again.
+    to it. In prediction, and if the encoder is frozen, the encodings are read from the documents. A
+    document without one, as after the last listener has read it, is encoded for this layer alone.
 
     Args:
         pooling: "first" gives a token the vector of its first word piece, "mean" the mean over all
@@ -61,16 +60,16 @@ class EncoderListener(Model):
         self.encoder: Model[list[Doc], EncodedBatch] | None = None
         self.own_encoder: Model[list[Doc], EncodedBatch] | None = None
         self.is_sizing = False
-        # The identities of the documents of a training batch, and what the encoder sent for it.
-        self._received: tuple[list[int], EncodedBatch, EncodedBackprop] | None = None
+        # The documents of a training batch, and what the encoder sent for it.
+        self._received: tuple[list[Doc], EncodedBatch, EncodedBackprop] | None = None
 
     def receive(self, docs: list[Doc], outputs: EncodedBatch, backprop: EncodedBackprop) -> None:
         """Take a training batch from the encoder, to be consumed by the next `begin_update`."""
-        self._received = list(map(id, docs)), outputs, backprop
+        self._received = docs, outputs, backprop
 
     def has_received(self, docs: list[Doc]) -> bool:
         """Whether the encoder sent this training batch: a frozen encoder sends none."""
-        return self._received is not None and self._received[0] == list(map(id, docs))
+        return self._received is not None and self._received[0] == docs
 
     def take(self, docs: list[Doc]) -> tuple[EncodedBatch, EncodedBackprop]:
         """Return the received batch, once; raise ValueError if it was another batch."""
@@ -91,7 +90,7 @@ class EncoderListener(Model):
             backprop(None)
             return
         for doc in docs:
-            release_encoding(doc)
+            release_encoding(doc, self.upstream_name)
 
 
 @contextmanager
@@ -152,12 +151,12 @@ def forward(
 def _read(
     model: EncoderListener, docs: list[Doc], is_train: bool
 ) -> tuple[EncodedBatch, EncodedBackprop]:
-    if is_train and model._received is not None:
+    if is_train and model.has_received(docs):
         return model.take(docs)
-    encodings: list[Any] = [get_encoding(doc) for doc in docs]
+    encodings: list[Any] = [get_encoding(doc, model.upstream_name) for doc in docs]
     missing = [i for i, encoding in enumerate(encodings) if encoding is None]
-    if missing and is_train:  # the encoder is frozen and not among the annotating components
-        raise ValueError(Errors.E203.format(name=model.upstream_name))
+    if missing and is_train and model._received is not None:
+        model.take(docs)  # which says that it is another batch
     if missing:
         if model.encoder is None or not model.encoder.has_dim("nO"):
             raise BiomedError(f"a document has no encoding, and {NO_ENCODER}")
@@ -165,7 +164,7 @@ def _read(
         for i, encoding in zip(missing, encoded.split(), strict=True):
             encodings[i] = encoding
     for doc in docs:
-        release_encoding(doc)
+        release_encoding(doc, model.upstream_name)
     return EncodedBatch.from_docs(encodings), lambda d_hidden: []
 
 

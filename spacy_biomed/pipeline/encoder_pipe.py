@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import srsly
 from spacy import util
+from spacy.errors import Errors
 from spacy.language import Language
 from spacy.pipeline.pipe import deserialize_config
 from spacy.pipeline.tok2vec import Tok2Vec
@@ -158,7 +159,7 @@ class EncoderPipe(BatchLearner, Tok2Vec):
         )
         encodings = predictions.split(listeners=0 if stays else len(listeners))
         for doc, encoding in zip(docs, encodings, strict=True):
-            set_encoding(doc, encoding)
+            set_encoding(doc, encoding, self.name)
             forget_stock(doc)
 
     def feed_listeners(
@@ -180,7 +181,13 @@ class EncoderPipe(BatchLearner, Tok2Vec):
                 listener.set_dim("nO", self.model.get_dim("nO"))
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Save the component: its settings, and the encoder as a directory `encoder/`."""
+        """Save the component: its settings, and the encoder as a directory `encoder/`.
+
+        Raises:
+            ValueError: if the encoder was not loaded yet (`nlp.initialize`).
+        """
+        if not self.model.has_dim("nO"):
+            raise ValueError(Errors.E109.format(name=self.name))
         forget_checksums(Path(path).parent)
         serialize = {
             "cfg": lambda p: srsly.write_json(p, self.cfg),

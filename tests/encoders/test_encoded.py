@@ -88,6 +88,22 @@ def test_an_encoding_without_listeners_stays(batch):
     assert get_encoding(doc) is not None
 
 
+def test_an_encoding_of_other_tokens_is_none(batch):
+    doc = spacy.blank("en")("a b")
+    set_encoding(doc, batch.split()[0])
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[:2])
+    assert get_encoding(doc) is None
+
+
+def test_an_encoding_that_was_stored_without_its_encoder_is_read(batch):
+    doc = spacy.blank("en")("a b")
+    doc.user_data[ENCODING_KEY] = encoding = batch.split(listeners=1)[0]
+    assert get_encoding(doc) is encoding
+    release_encoding(doc)
+    assert ENCODING_KEY not in doc.user_data
+
+
 def check_same(encoding: EncodedDoc, expected: EncodedDoc):
     np.testing.assert_array_equal(encoding.hidden, expected.hidden)
     np.testing.assert_array_equal(encoding.ids, expected.ids)
@@ -102,7 +118,8 @@ def check_same(encoding: EncodedDoc, expected: EncodedDoc):
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_document_with_its_encoding_survives_bytes(batch, place):
     nlp = spacy.blank("en")
-    doc, expected = nlp("a b"), batch.split(listeners=1)[place]
+    expected = batch.split(listeners=1)[place]
+    doc = Doc(nlp.vocab, words=["a"] * len(expected.piece_counts))
     set_encoding(doc, expected)
     check_same(get_encoding(Doc(nlp.vocab).from_bytes(doc.to_bytes())), expected)
     doc_bin = DocBin(docs=[doc], store_user_data=True)

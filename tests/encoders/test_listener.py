@@ -208,8 +208,30 @@ def test_a_frozen_encoder_is_read_off_the_documents_in_training(docs, batch):
 
 
 def test_training_without_an_encoder_upstream_is_refused(docs):
-    with pytest.raises(ValueError, match="E203"):
+    with pytest.raises(BiomedError, match="put biomed_transformer first"):
         EncoderListener_v1().begin_update(docs)
+
+
+def test_a_frozen_encoder_is_read_although_a_batch_was_left_over(docs, batch):
+    """As after training with this head frozen."""
+    listener = EncoderListener_v1()
+    listener.receive(docs[1:], batch, lambda d_hidden: None)
+    for doc, encoding in zip(docs, batch.split(listeners=1), strict=True):
+        set_encoding(doc, encoding)
+    outputs, _ = listener.begin_update(docs)
+    assert [len(output) for output in outputs] == [3, 0, 1, 1]
+
+
+@pytest.mark.parametrize(("upstream", "expected"), [("first", 0.0), ("second", 1.0), ("*", 1.0)])
+def test_each_layer_reads_the_encoder_that_it_names_or_the_last(docs, batch, upstream, expected):
+    for number, name in enumerate(("first", "second")):
+        for doc, encoding in zip(docs, batch.split(listeners=1), strict=True):
+            encoding.hidden = np.full_like(encoding.hidden, number)
+            set_encoding(doc, encoding, name)
+    listener = EncoderListener_v1(upstream=upstream)
+    assert flat(listener.predict(docs))[0].tolist() == [expected] * 3
+    others = {"first", "second"} - {upstream} if upstream != "*" else set()
+    assert all(get_encoding(doc, name) for doc in docs for name in others)
 
 
 def test_other_documents_than_the_encoder_had_are_refused(docs, batch):
@@ -223,7 +245,7 @@ def test_a_batch_is_handed_out_once(docs, batch):
     listener = EncoderListener_v1()
     listener.receive(docs, batch, lambda d_hidden: None)
     listener.begin_update(docs)
-    with pytest.raises(ValueError, match="E203"):
+    with pytest.raises(BiomedError, match="put biomed_transformer first"):
         listener.begin_update(docs)
 
 

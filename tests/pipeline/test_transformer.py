@@ -318,6 +318,45 @@ def test_a_frozen_encoder_that_annotates_trains_the_head_alone(make_pipeline, we
     assert not np.array_equal(weights(nlp, NER), head)
 
 
+@pytest.mark.parametrize("annotates", [[], [ENCODER], [ENCODER, "biomed_ner-a"]])
+def test_a_frozen_encoder_trains_its_heads_whatever_annotates(make_pipeline, weights, annotates):
+    """A head that annotates reads the vectors twice, and the one after it has to encode again."""
+    heads = ["biomed_ner-a", "biomed_ner-b"]
+    nlp, examples, optimizer = initialised(make_pipeline, {name: {} for name in heads})
+    before = {name: weights(nlp, name) for name in nlp.pipe_names}
+    losses = [
+        nlp.update(examples, sgd=optimizer, losses={}, exclude=[ENCODER], annotates=annotates)
+        for _ in range(30)
+    ]
+    np.testing.assert_array_equal(weights(nlp, ENCODER), before[ENCODER])
+    assert all(losses[-1][name] < 0.9 * losses[0][name] for name in heads)
+
+
+def test_heads_behind_two_encoders_hear_those_that_they_name(make_pipeline, tiny_roberta):
+    nlp, both = make_pipeline({}), {ENCODER: "a", "second": "b"}
+    model = {"name": str(tiny_roberta), "precision": "fp32"}
+    nlp.add_pipe(ENCODER, "second", config={"model": model})
+    for encoder, key in both.items():
+        listener = {"@architectures": "spacy_biomed.EncoderListener.v1", "upstream": encoder}
+        nlp.add_pipe(NER, key, config={"spans_key": key, "model": {"tok2vec": listener}})
+    examples, optimizer = make_examples(nlp), AdamW_v1(1e-2)
+    for example in examples:
+        example.reference.spans.update(dict.fromkeys(both.values(), [*example.reference.ents]))
+    nlp.initialize(lambda: examples)
+    for _ in range(30):
+        nlp.update(examples, sgd=optimizer)
+    docs = list(nlp.pipe(text for text, _ in TRAINING))
+    assert all(get_encoding(doc) is None for doc in docs)
+    for encoder, key in both.items():
+        with nlp.select_pipes(enable=[encoder, key]):
+            alone = [nlp(text) for text, _ in TRAINING]
+        found, expected = ([doc.spans[key] for doc in some] for some in (docs, alone))
+        assert any(found)
+        for one, other in zip(found, expected, strict=True):
+            assert [span.text for span in one] == [span.text for span in other]
+            np.testing.assert_allclose(one.attrs["scores"], other.attrs["scores"], atol=1e-4)
+
+
 def test_an_encoder_that_annotates_and_learns(make_pipeline, weights):
     nlp, examples, optimizer = initialised(make_pipeline, {NER: {}})
     before = weights(nlp, ENCODER)
@@ -395,6 +434,11 @@ def test_the_encoder_of_a_saved_pipeline_loads_with_transformers(make_pipeline, 
     inputs = AutoTokenizer.from_pretrained(path)(text, return_tensors="pt")
     hidden = AutoModel.from_pretrained(path).eval()(**inputs).last_hidden_state[0].detach()
     np.testing.assert_allclose(get_encoding(nlp(text)).hidden, hidden.numpy(), atol=1e-5)
+
+
+def test_an_encoder_that_was_not_loaded_yet_is_not_saved(make_pipeline, tmp_path):
+    with pytest.raises(ValueError, match=f"E109.*{ENCODER}"):
+        make_pipeline({}).to_disk(tmp_path)
 
 
 def test_settings_are_saved(make_pipeline, tmp_path):

@@ -13,8 +13,10 @@ from thinc.api import get_array_module, to_numpy
 from ...arrays import Floats2d, Ints1d
 from .ragged import borders, split_at
 
-# Where a document keeps its encoding until the last listener has read it.
+# Where a document keeps its encodings, by the encoder's name, until their last listeners have read.
 ENCODING_KEY = "spacy_biomed_encoding"
+# The name for whichever encoder was the last.
+LAST = "*"
 ENCODED_ARRAYS = ("hidden", "ids", "indices", "piece_counts")
 
 
@@ -135,20 +137,40 @@ def decode_encoding(obj: object, chain: Callable | None = None) -> object:
 EncodedBackprop = Callable[[Floats2d | None], object]
 
 
-def get_encoding(doc: Doc) -> EncodedDoc | None:
-    """Get the encoding that a document has; None before an encoder and after the last reader."""
-    return doc.user_data.get(ENCODING_KEY)
+def get_encoding(doc: Doc, encoder: str = LAST) -> EncodedDoc | None:
+    """Get the encoding of a document by the encoder of this name, or by the last one.
+
+    None before the encoder and after the last reader, and if the tokens are no longer the same.
+    """
+    kept = _list_encodings(doc)
+    found = next(reversed(kept.values()), None) if encoder == LAST else kept.get(encoder)
+    return found if found is not None and len(found.piece_counts) == len(doc) else None
 
 
-def set_encoding(doc: Doc, encoding: EncodedDoc) -> None:
+def set_encoding(doc: Doc, encoding: EncodedDoc, encoder: str = LAST) -> None:
     """Give a document its encoding, which stays until so many listeners have read it."""
-    doc.user_data[ENCODING_KEY] = encoding
+    kept = _list_encodings(doc)
+    kept.pop(encoder, None)  # so that the new one is the last
+    doc.user_data[ENCODING_KEY] = {**kept, encoder: encoding}
 
 
-def release_encoding(doc: Doc) -> None:
-    """Decrement the number of listeners; after the last, the document drops its encoding."""
-    encoding = get_encoding(doc)
-    if encoding is not None and encoding.listeners > 0:
-        encoding.listeners -= 1
-        if encoding.listeners == 0:
-            del doc.user_data[ENCODING_KEY]
+def release_encoding(doc: Doc, encoder: str = LAST) -> None:
+    """Decrement the number of listeners; after the last, the document drops the encoding.
+
+    Each encoder counts those that listen to the last encoder, whichever that is.
+    """
+    kept = _list_encodings(doc)
+    for name, encoding in [*kept.items()]:
+        if encoder in (LAST, name) and encoding.listeners > 0:
+            encoding.listeners -= 1
+            if encoding.listeners == 0:
+                del kept[name]
+    if not kept:
+        doc.user_data.pop(ENCODING_KEY, None)
+
+
+def _list_encodings(doc: Doc) -> dict[str, EncodedDoc]:
+    kept = doc.user_data.get(ENCODING_KEY, {})
+    if isinstance(kept, EncodedDoc):  # a document that version 0.1 has stored
+        kept = doc.user_data[ENCODING_KEY] = {LAST: kept}
+    return kept

@@ -63,8 +63,8 @@ def unpack_files(data: bytes, names: Collection[str]) -> dict[str, bytes]:
 
 def max_sequence_length(encoder: PreTrainedModel) -> int:
     """Maximum word pieces, special tokens included, that the position embeddings cover."""
-    positions = getattr(encoder.config, "max_position_embeddings", None) or 512
-    return positions - first_position(encoder)
+    positions = getattr(encoder.config, "max_position_embeddings", None) or -1  # -1: of XLNet
+    return (positions if positions > 0 else 512) - first_position(encoder)
 
 
 def first_position(encoder: PreTrainedModel) -> int:

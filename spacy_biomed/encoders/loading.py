@@ -35,6 +35,10 @@ TOKENIZER, TOKENIZER_SETTINGS = "tokenizer.json", "tokenizer_config.json"
 FILES = (CONFIG, WEIGHTS, TOKENIZER, TOKENIZER_SETTINGS)
 PICKLE = "pytorch_model.bin"
 OWN_CODE = "Python of its own (auto_map)"
+OTHER_TYPE = (
+    "models of type '{}' do not read texts as BERT does; give an encoder of a type that "
+    "`python -m spacy biomed encoders` lists"
+)
 
 
 def load_pretrained(
@@ -65,7 +69,31 @@ def load_pretrained(
             if "dropout" in setting and isinstance(value, int | float):
                 setattr(config, setting, dropout)
         model, _ = read_weights(AutoModel, source, config, **choose_attention())
+        _check_reading(model, tokenizer, source)
     return tokenizer, model
+
+
+def _check_reading(model: PreTrainedModel, tokenizer: WordPieceTokenizer, source: str) -> None:
+    """Raise BiomedError if a model does not give each word piece of a tokenizer a vector."""
+    import torch
+
+    try:
+        table = model.get_input_embeddings()
+        known = table.num_embeddings
+        pieces = torch.tensor([[*tokenizer.prefix, *tokenizer.suffix, tokenizer.pad]]) % known
+        with torch.no_grad():
+            read = model(inputs_embeds=table(pieces), attention_mask=torch.ones_like(pieces))
+        is_read = read.last_hidden_state.shape == (*pieces.shape, model.config.hidden_size)
+    except Exception:  # each type of model raises its own
+        is_read = False
+    if not is_read:
+        raise BiomedError(f"{source}: {OTHER_TYPE.format(model.config.model_type)}")
+    size = tokenizer.tokenizer.get_vocab_size(with_added_tokens=False)
+    if known <= max(size - 1, tokenizer.mask or 0, *tokenizer.special_ids):
+        raise BiomedError(
+            f"{source}: its weights have vectors for {known:,} word pieces, and its tokenizer has "
+            "more; get both from the encoder's authors again"
+        )
 
 
 def load_tokenizer(name: str, revision: str | None = None) -> WordPieceTokenizer:
@@ -174,6 +202,8 @@ def read_config(source: str | Path, revision: str | None = None) -> PretrainedCo
     if settings.get("auto_map"):
         raise _code_refusal(source, CONFIG, OWN_CODE)
     config = AutoConfig.from_pretrained(source, trust_remote_code=False, **where)
+    if config.is_encoder_decoder:
+        raise BiomedError(f"{source}: {OTHER_TYPE.format(config.model_type)}")
     # The name of a compiled kernel that transformers would get from the hub.
     if "/" in attention_implementation(config):
         raise _code_refusal(source, CONFIG, "a kernel for attention")

@@ -34,6 +34,9 @@ _UNKNOWN_NAMES = (
     (r"Can't find component '(?P<name>[^']+)' in \[components\]", "[components]"),
 )
 
+# spaCy's messages for its users, which have a number.
+_CODED = re.compile(r"\[E\d{3,4}\] .*", re.DOTALL)
+
 # The settings that two of spaCy's errors are about, and what is wrong with them.
 _MESSAGES = {
     "[E048]": ("nlp.lang", "spaCy knows no such language; give its code, such as en or es"),
@@ -54,7 +57,7 @@ def explaining_config_errors(path: Path) -> Iterator[None]:
         if line is None or str(error).startswith(f"{path}:"):
             raise
         raise BiomedError(f"{path}:{line}: {error}") from error
-    except (ConfigParserError, ValueError, ImportError, OSError) as error:
+    except (ConfigParserError, ValueError, KeyError, ImportError, OSError) as error:
         explained = explain_config_error(path, text, error)
         if explained is None:
             raise
@@ -63,7 +66,7 @@ def explaining_config_errors(path: Path) -> Iterator[None]:
 
 def explain_config_error(path: Path, text: str, error: Exception) -> str | None:
     """Say in one line what spaCy finds wrong with a config; None if it is about other things."""
-    message = str(error)
+    message = str(error.args[0] if isinstance(error, KeyError) else error)
     if isinstance(error, ConfigValidationError) and error.errors:
         line, problem = _explain_validation(text, error)
     elif isinstance(error, ConfigValidationError | ConfigParserError):
@@ -73,6 +76,8 @@ def explain_config_error(path: Path, text: str, error: Exception) -> str | None:
     elif message[:6] in _MESSAGES:
         setting, why = _MESSAGES[message[:6]]
         line, problem = locate(text, setting), f"{setting}: {why}"
+    elif coded := _CODED.search(message):
+        line, problem = None, escape(" ".join(coded.group().split()), 400)
     else:
         return None
     return f"{begin_message(path, line)}{problem}"

@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 import spacy
 import torch
+import transformers
 from huggingface_hub.utils import are_progress_bars_disabled
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 from transformers.utils import logging
 
+from spacy_biomed.encoders.encoder_model import max_sequence_length
 from spacy_biomed.encoders.loading import (
     load_directory,
     load_pretrained,
@@ -172,6 +174,36 @@ def test_a_directory_with_a_broken_file(offline, tiny_bert, tmp_path, file, cont
     if content is not None:
         (path / file).write_text(content, encoding="utf8")
     assert refusal(path).startswith(f"{path}: not a readable encoder")
+
+
+@pytest.mark.parametrize("kind", ["T5EncoderModel", "BartModel", "CanineModel", "CLIPTextModel"])
+def test_a_model_that_does_not_read_texts_as_bert_does_is_one_line(tiny_bert, tmp_path, kind):
+    kind = getattr(transformers, kind)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_heads": 2, "num_attention_heads": 2}
+    sizes |= {"d_model": 16, "d_kv": 8, "encoder_layers": 1, "decoder_layers": 1, "num_layers": 1}
+    kind(kind.config_class(**sizes, intermediate_size=32)).save_pretrained(tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tiny_bert / name, tmp_path)
+    message = refusal(tmp_path)
+    assert message.startswith(f"{tmp_path}: models of type '{kind.config_class.model_type}'")
+
+
+def test_a_model_with_fewer_vectors_than_its_tokenizer_has_word_pieces_is_one_line(
+    tiny_bert, tmp_path
+):
+    model = AutoModel.from_pretrained(tiny_bert)
+    model.resize_token_embeddings(model.config.vocab_size - 1)
+    model.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path)
+    assert "and its tokenizer has more" in refusal(tmp_path)
+
+
+def test_an_encoder_with_relative_positions_alone_is_read(tiny_bert, tmp_path):
+    config = transformers.XLNetConfig(vocab_size=400, d_model=16, n_layer=1, n_head=2, d_inner=32)
+    transformers.XLNetModel(config).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path)
+    _, model = load_pretrained(str(tmp_path))
+    assert max_sequence_length(model) == 512
 
 
 def test_half_precision_weights_are_read_as_fp32(tiny_bert, tmp_path):

@@ -2,6 +2,7 @@
 
 import pytest
 import spacy
+from spacy.errors import Errors
 from spacy.util import load_config, load_model_from_config
 
 from spacy_biomed.errors import BiomedError
@@ -78,6 +79,23 @@ def test_a_mistake_is_one_line_that_names_the_line_of_the_config(
     explained = explain(path)
     assert explained.startswith(f"{path}:{number}: {message}")
     assert "\n" not in explained
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError(Errors.E1015.format(value="[training] seed")),
+        KeyError(Errors.E900.format(pipeline=["ner"])),
+        ValueError(Errors.E986),
+    ],
+)
+def test_an_error_that_spacy_numbers_is_one_line(error):
+    path = TEMPLATES / "base.cfg"
+    with pytest.raises(BiomedError) as raised, explaining_config_errors(path):
+        raise error
+    message = str(raised.value)
+    assert message.startswith(f"{path}: {error.args[0][:30]}")
+    assert message[-1] not in "'\"" and "\n" not in message
 
 
 def test_an_error_that_is_not_about_the_config_is_not_explained():

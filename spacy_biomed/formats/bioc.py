@@ -134,7 +134,7 @@ def _add_text(document: Document, unit: _Part, annotated: list[_Part]) -> Offset
                 mention = _create_mention(annotation, locations, offset)
                 found.append((mention, get_covered(annotation, where), where))
     # Some programs count from the beginning of the passage.
-    document.mentions.extend(one.move(start) for one in locate_all(text, found, (0, offset)))
+    document.mentions.extend(one.move(start) for _, one in locate_all(text, found, (0, offset)))
     return start, end
 
 

@@ -91,7 +91,7 @@ def _create_mentions(text: str, tags: list[Element], label_name: str) -> list[Me
         return _create_mention(tag, label_name), tag.attributes.get("text", ""), tag.where
 
     # The owners' text begins with a line feed, which counts for some programs.
-    return list(locate_all(text, list(keep_sound(read, tags)), (0, 1, -1)))
+    return [one for _, one in locate_all(text, list(keep_sound(read, tags)), (0, 1, -1))]
 
 
 def _create_mention(tag: Element, label_name: str) -> Mention:

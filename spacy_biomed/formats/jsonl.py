@@ -8,9 +8,8 @@ from ..errors import BiomedError, quote
 from .documents import Document, Mention, Offsets, Relation, look_up
 from .findings import AnnotatedShard, pack_lines
 from .json_fields import Kind, get_covered, get_field, get_id, list_values, read_json_lines
-from .offsets import count_code_points
 from .registry import Format
-from .repairs import MOVED, NOT_ANNOTATED, OTHER_ANNOTATION, leaving_out, locate, note
+from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, leaving_out, locate_all, note
 
 _Object = dict[str, object]
 # The mentions of a record, each with its offsets and its identifier in the file ("" without one).
@@ -180,7 +179,7 @@ def _parse_spans(record: _Object, text: str, where: str) -> _Spans:
     spans = _get_list(record, "spans", where)
     given = [get_id(span, "id") for span in spans if isinstance(span, dict)]
     is_named = not record.get("relations") or (len(set(given)) == len(spans) and all(given))
-    found = []
+    found, kept = [], []
     for number, span in enumerate(spans, start=1):
         with leaving_out():
             offsets, label = _get_offsets(span, where), _get(span, "label", str, where)
@@ -191,17 +190,9 @@ def _parse_spans(record: _Object, text: str, where: str) -> _Spans:
             listed = {name: list_values(value) for name, value in extra.items()}
             attributes = {name: "; ".join(values) for name, values in listed.items() if values}
             mention = Mention(label, (offsets,), id, attributes)
-            found.append((mention, get_covered(span, where), given_id))
-    placed = count_code_points(text, [one[:2] for one in found])
-    mentions = []
-    for moved, (mention, covered, given_id) in zip(placed, found, strict=True):
-        (offsets,) = mention.fragments
-        with leaving_out():
-            if covered is None and moved != mention:
-                place = f"{moved.start}-{moved.end}, since not all mentions were whole words"
-                note(MOVED, f"{where}: {quote(mention.start)}-{quote(mention.end)} to {place}")
-            mentions.append((offsets, given_id, locate(text, moved, covered, where)))
-    return mentions
+            found.append((mention, get_covered(span, where), where))
+            kept.append((offsets, given_id))
+    return [(*kept[number], mention) for number, mention in locate_all(text, found)]
 
 
 def _parse_relations(record: _Object, spans: _Spans, where: str) -> list[Relation]:

@@ -172,7 +172,7 @@ def _parse_mentions(document: Document, results: list[_Result]) -> list[Mention]
             found.extend(_parse_region(result, text, where))
     attributes = _find_attributes(results)
     places = locate_all(text, [(mention, covered, where) for mention, covered in found])
-    return [replace(one, attributes=attributes.get(one.id, {})) for one in places]
+    return [replace(one, attributes=attributes.get(one.id, {})) for _, one in places]
 
 
 def _parse_region(result: _Result, text: str, where: str) -> Iterator[Quoted]:

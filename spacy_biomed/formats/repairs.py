@@ -162,14 +162,19 @@ def with_changes(documents: Iterable[Document]) -> Iterator[Document]:
 
 def locate_all(
     text: str, found: Sequence[tuple[Mention, str | None, str]], shifts: Sequence[int] = (0,)
-) -> Iterator[Mention]:
-    """Yield what `locate` returns for each mention, with its string and place, that is sound.
+) -> Iterator[tuple[int, Mention]]:
+    """Yield the number in `found` of each mention that is sound, and what `locate` returns for it.
 
-    Their offsets may be in other units, and need one of the shifts (`count_code_points`).
+    With each mention is its string, or None, and its place. Offsets may be in other units, and need
+    one of the shifts (`count_code_points`).
     """
     placed = count_code_points(text, [one[:2] for one in found], shifts)
-    pairs = zip(placed, found, strict=True)
-    return keep_sound(lambda pair: locate(text, pair[0], *pair[1][1:]), pairs)
+    for number, (mention, (given, covered, where)) in enumerate(zip(placed, found, strict=True)):
+        with leaving_out():
+            if covered is None and mention != given:
+                place = f"{mention.start}-{mention.end}, since not all mentions were whole words"
+                note(MOVED, f"{where}: {quote(given.start)}-{quote(given.end)} to {place}")
+            yield number, locate(text, mention, covered, where)
 
 
 def locate(text: str, mention: Mention, covered: str | None, where: str) -> Mention:

@@ -353,7 +353,11 @@ Riesgo de [trombosis y] por [cirrosis]. Para determinar si es [viral u]
 Sin antecedentes familiares de interés, como antecedentes personales, [hipertensión h]
 Madre de 2 hijos, usuaria de [=DIU]. Madre con [gota f], el paciente tiene [asma]
 Linfoma no Hodgkin, [=rituximab] y [anemia]. Síndrome sin elevación del ST, [asma]
-La [erupción n] se resolvió. Fumó hasta 2012, [tabaquismo h] hasta 2012""",
+La [erupción n] se resolvió. Fumó hasta 2012, [tabaquismo h] hasta 2012
+Si no mejora o aparece [fiebre y], volver. No existe sospecha de [sepsis n]
+Los padres niegan [fiebre n] y refieren [tos]. Sus padres refieren [asma]
+[Hierro] y [=omeprazol] (suspendido [=hierro n]). Se desaconseja [=ibuprofeno n]
+[Hiponatremia n] corregida. [Crisis n] que revierte. Se contempla [sepsis u]""",
     "en": """
 Not only [fever] but also [cough]
 No [fever n], [chills n] or [cough n] but [pain]

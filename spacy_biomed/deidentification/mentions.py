@@ -80,14 +80,19 @@ def refine(
 
 
 def _split_lines(text: str, mention: Mention, kind: str) -> Iterator[tuple[int, int]]:
-    """The parts of a mention on each of its lines; of a number only those with digits."""
-    if "\n" not in text[mention.start : mention.end]:
+    """The parts of a mention on each of its lines; of a number only those with digits.
+
+    A word of numbers with commas between is a row of CSV: "1971-02-03,7781234".
+    """
+    value = text[mention.start : mention.end]
+    is_row = kind in (*NUMBERS, "date") and "," in value and " " not in value
+    if "\n" not in value and not is_row:
         yield mention.start, mention.end
         return
-    for line in re.finditer(r"[^\n]+", text[mention.start : mention.end]):
+    for line in re.finditer(r"[^\n,]+" if is_row else r"[^\n]+", value):
         start = mention.start + line.start()
         is_field = text[mention.start + line.end() :].lstrip(" ")[:1] == ":" and line.start() > 0
-        if not (is_field or (kind in NUMBERS and not re.search(r"\d", line[0]))):
+        if not (is_field or ((is_row or kind in NUMBERS) and not re.search(r"\d", line[0]))):
             yield start, start + len(line[0].rstrip())
 
 

@@ -632,6 +632,12 @@ def test_samples_with_a_year_references_and_addresses_go():
     )
 
 
+def test_cells_of_csv_that_are_one_mention_are_replaced_each():
+    text = 'Chidi,1971-02-03,7781234,"Mr. Ng"'
+    new = deidentify(text, [(6, 28, "DATE")], mode="surrogates", secret_variable=None)
+    assert [text[one.start : one.end] for one in new.replacements] == ["1971-02-03", "7781234"]
+
+
 def test_what_a_maker_makes_is_nobody():
     text = "Monitor Philips IntelliVue MX450. Con Ana Echeverría IV2 hoy."
     assert deidentify(text, [(8, 15, "HOSPITAL"), (38, 41, "NOMBRE")]).text == (

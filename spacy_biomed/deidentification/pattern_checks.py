@@ -18,7 +18,7 @@ from .term_lists import is_clinical_term, name_words, normalize, place_words
 # Numbers
 
 
-def _is_dni(match: re.Match[str]) -> bool:
+def is_dni(match: re.Match[str]) -> bool:
     """Whether it is a valid DNI, or one with a wrong letter, which is as rare in other numbers."""
     compact = match[0].replace(".", "").replace("-", "")
     return dni.is_valid(compact) or re.fullmatch(r"\d{8}[A-HJ-NP-TV-Z]", compact) is not None
@@ -38,7 +38,7 @@ def is_social_security_number(number: str) -> bool:
     return int(base) % 97 == check
 
 
-def _has_digits(match: re.Match[str]) -> bool:
+def has_digits(match: re.Match[str]) -> bool:
     """Whether a value has four digits, or two after a name of identifiers that is nothing else.
 
     Dictated numbers, which are in words, have enough.
@@ -48,20 +48,20 @@ def _has_digits(match: re.Match[str]) -> bool:
     return digits >= fewest or not digits
 
 
-def _is_serial(match: re.Match[str]) -> bool:
+def is_serial(match: re.Match[str]) -> bool:
     """Whether it is not a postal code after "s/n", which means "without number" in an address."""
     digits = sum(map(str.isdigit, match["value"]))
     return digits >= 6 or (digits >= 2 and not match["value"].isdigit())
 
 
-def _is_plate(match: re.Match[str]) -> bool:
+def is_plate(match: re.Match[str]) -> bool:
     """Whether the letters are not an acronym and no number follows, as in a row of values."""
     row = re.compile(r"[ |;,]{1,3}\d(?!\d{3}[ -]?[A-Z]{3}\b)")
     is_row = row.match(match.string, match.end()) is not None
     return not is_row and match[0][-3:].lower() not in name_words("es").ordinary
 
 
-def _is_mixed(match: re.Match[str]) -> bool:
+def is_mixed(match: re.Match[str]) -> bool:
     """Whether there are digits, and letters that do not name a unit, five or more in all."""
     value = match["value"]
     letters = "".join(filter(str.isalpha, value)).lower()
@@ -69,15 +69,15 @@ def _is_mixed(match: re.Match[str]) -> bool:
     return is_name and any(map(str.isdigit, value)) and sum(map(str.isalnum, value)) >= 5
 
 
-def _is_in_segment(match: re.Match[str]) -> bool:
+def is_in_segment(match: re.Match[str]) -> bool:
     """Whether a number is in a segment of HL7 and is not a date."""
     start = match.string.rfind("\n", 0, match.start()) + 1
     line = match.string[start : match.start()]
     is_segment = find_form("identifiers", "segment").match(line) is not None
-    return is_segment and not _is_compact_date(match)
+    return is_segment and not is_compact_date(match)
 
 
-def _is_ip_address(match: re.Match[str]) -> bool:
+def is_ip_address(match: re.Match[str]) -> bool:
     try:
         return ip_address(match[0]).is_global or ip_address(match[0]).is_private
     except ValueError:
@@ -91,13 +91,13 @@ def _is_in_use(region: str, text: str) -> bool:
         return False
 
 
-def _is_abroad_number(match: re.Match[str]) -> bool:
+def is_abroad_number(match: re.Match[str]) -> bool:
     """Whether a number is written as in Britain, Ireland, Australia or India."""
     regions = ("GB", "IE", "AU", "IN", "NZ")
     return match["grouped"] is not None or any(_is_in_use(one, match[0]) for one in regions)
 
 
-def _is_american_number(match: re.Match[str]) -> bool:
+def is_american_number(match: re.Match[str]) -> bool:
     # Written as the numbers of North America are, whether the area exists or not.
     return re.search(r"[.)-]", match[0]) is not None or _is_in_use("US", match[0])
 
@@ -105,7 +105,7 @@ def _is_american_number(match: re.Match[str]) -> bool:
 # Dates
 
 
-def _is_compact_date(match: re.Match[str]) -> bool:
+def is_compact_date(match: re.Match[str]) -> bool:
     """Whether eight digits are a date: year, month and day, or day, month and year."""
     digits = match[0]
     if len(digits) != 8 or not digits.isdigit():
@@ -121,7 +121,7 @@ def _exists(month: int, day: int) -> bool:
     return 1 <= month <= 12 and 1 <= day <= 31
 
 
-def _is_date(match: re.Match[str], language: str = "") -> bool:
+def is_date(match: re.Match[str], language: str = "") -> bool:
     """Whether the numbers are a date, and a month (in a language) without a year no other word."""
     fields = {name: value for name, value in match.groupdict().items() if value is not None}
     name = fields.get("name")
@@ -152,7 +152,7 @@ def _is_clear(name: str, fields: dict[str, str], language: str) -> bool:
     return "day" in fields and not is_word and name[0].isupper()
 
 
-def _is_clear_day(match: re.Match[str]) -> bool:
+def is_clear_day(match: re.Match[str]) -> bool:
     """Whether a day and a month are not a fraction, as "el 1/3 distal" and "el 2/3" are."""
     first, second = match["first"], match["second"]
     if re.search(r"0\d|1[3-9]|[23]\d", match["value"]) or int(first) > int(second):
@@ -163,14 +163,14 @@ def _is_clear_day(match: re.Match[str]) -> bool:
 # Places
 
 
-def _is_after_town(match: re.Match[str]) -> bool:
+def is_after_town(match: re.Match[str]) -> bool:
     """Whether it is not a row of values in capitals, as a state is: "OR 12345"."""
     town = match[0].split()[0]
     is_clear = not town.isupper() or fold(town) not in name_words("en").ordinary
     return "," in match[0] or is_clear
 
 
-def _is_street(match: re.Match[str]) -> bool:
+def is_street(match: re.Match[str]) -> bool:
     """Whether a street has a name: a capitalised word that is not ordinary, or a house number.
 
     "C/ TAC craneal" (with a scan) and "c/ 8 h" (every eight hours) are not streets.
@@ -201,7 +201,7 @@ def _is_street(match: re.Match[str]) -> bool:
     return bool(proper) and match[0].isupper() and is_plain
 
 
-def _has_road(match: re.Match[str]) -> bool:
+def has_road(match: re.Match[str]) -> bool:
     """Whether a number and capitalised words do not name a test, as in "6 Minute Walk"."""
     words = re.findall(r"[^\W\d_][\w'-]+", match[0])
     if not find_form("addresses", "ambiguous_road").fullmatch(fold(words[-1])):
@@ -211,7 +211,7 @@ def _has_road(match: re.Match[str]) -> bool:
     return any(fold(word) not in name_words("en").ordinary for word in words[:-1])
 
 
-def _is_named(match: re.Match[str]) -> bool:
+def is_named(match: re.Match[str]) -> bool:
     """Whether a word of its name, if it needs any, is neither ordinary nor a clinical term."""
     groups = match.groupdict()
     if groups.get("named") is None:
@@ -224,7 +224,7 @@ def _is_named(match: re.Match[str]) -> bool:
     )
 
 
-def _is_town(match: re.Match[str]) -> bool:
+def is_town(match: re.Match[str]) -> bool:
     """Whether the first word is not an ordinary one: "12345 Ferritina" is a row of values."""
     from_drug = find_form("places", "from_drug")
     if stands_before(from_drug, match.string, match.start("value")):
@@ -240,33 +240,17 @@ def _is_town(match: re.Match[str]) -> bool:
     return first not in names.ordinary or first in firsts or names.is_name(first)
 
 
+# Other checks; most are functions of this module.
 CHECKS: dict[str, Callable[[re.Match[str]], bool]] = {
-    "has_digits": _has_digits,
-    "has_road": _has_road,
-    "is_abroad_number": _is_abroad_number,
-    "is_after_town": _is_after_town,
-    "is_american_number": _is_american_number,
     "is_card": lambda match: luhn.is_valid(re.sub(r"\D", "", match[0])),
-    "is_clear_day": _is_clear_day,
-    "is_compact_date": _is_compact_date,
-    "is_date": _is_date,
-    "is_dni": _is_dni,
-    "is_english_date": partial(_is_date, language="en"),
+    "is_english_date": partial(is_date, language="en"),
     "is_in_no_register": lambda match: not find_form("identifiers", "register").match(match[0]),
-    "is_in_segment": _is_in_segment,
     "is_international_number": lambda match: _is_in_use("ES", re.sub(r"\A00", "+", match[0])),
-    "is_ip_address": _is_ip_address,
-    "is_mixed": _is_mixed,
-    "is_named": _is_named,
-    "is_plate": _is_plate,
     "is_province": lambda match: bool(
         find_form("identifiers", "province").fullmatch(match["province"])
     ),
-    "is_serial": _is_serial,
     "is_social_security": lambda match: is_social_security_number(match[0]),
-    "is_spanish_date": partial(_is_date, language="es"),
+    "is_spanish_date": partial(is_date, language="es"),
     "is_spanish_number": lambda match: _is_in_use("ES", match[0]),
-    "is_street": _is_street,
-    "is_town": _is_town,
     "is_web_address": lambda match: like_url(match[0]),
 }

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from typing import NamedTuple
 
-from .pattern_checks import CHECKS
+from . import pattern_checks
 from .pattern_forms import SHARED, find_form, read_table, stands_before
 from .plain_text import LONGEST, NUMBER, PlainText, fold
 from .term_lists import LANGUAGES
@@ -23,7 +23,7 @@ class Rule(NamedTuple):
         pattern: what it is, one of `pattern_matches.PATTERNS`; "" for a form that only Python uses.
         form: regular expression on the plain text; its group `value`, if it has one, is the
             personal data, and the rest only tells that it is.
-        checks: what else a match has to be: names of `pattern_checks.CHECKS`, or modules of
+        checks: what else a match has to be: functions of `pattern_checks`, or modules of
             python-stdnum whose number it has to be, such as stdnum.es.nie.
         after, not_after: what has to stand before a match, and what must not: names of sections of
             the same table or `shared.cfg`.
@@ -85,7 +85,7 @@ def read_rules(table: str, language: str) -> tuple[Rule, ...]:
 
 def _find_check(name: str) -> Check:
     if not name.startswith("stdnum."):
-        return CHECKS[name]
+        return pattern_checks.CHECKS.get(name) or getattr(pattern_checks, name)
     number = import_module(name)
     return lambda match: number.is_valid(match[0])
 

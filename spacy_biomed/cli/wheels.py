@@ -71,7 +71,7 @@ def build(
 
 
 def install(
-    folders: list[Path] = typer.Argument(help="Folders that `spacy package` wrote to."),
+    folders: list[Path] = typer.Argument(help="Folders that `spacy package` wrote to, or wheels."),
 ) -> None:
     """Install the wheels under the folders into this environment, offline.
 
@@ -100,8 +100,9 @@ def install(
 
 
 def _find_wheel(folder: Path) -> Path:
-    """The newest wheel under a folder; raise BiomedError if there is none, or it is damaged."""
-    found = sorted(folder.rglob("*.whl"), key=lambda path: path.stat().st_mtime)
+    """A wheel, or the newest under a folder; raise BiomedError if none is there or sound."""
+    wheels = [folder] if folder.is_file() else folder.rglob("*.whl")
+    found = sorted(wheels, key=lambda path: path.stat().st_mtime)
     if not found:
         raise BiomedError(
             f"{folder}: no wheel there; `python -m spacy package PIPELINE {folder} --build "

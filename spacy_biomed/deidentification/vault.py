@@ -192,4 +192,4 @@ def _create_cipher(key: bytes, where: str) -> Fernet:
     try:
         return Fernet(key)
     except ValueError:
-        raise BiomedError(f"{where}: no key of a vault; use what {_MAKE_KEY} prints") from None
+        raise BiomedError(f"{where}: not the key of a vault; use what {_MAKE_KEY} prints") from None

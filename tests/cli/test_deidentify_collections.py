@@ -297,7 +297,7 @@ def test_a_vault_needs_a_key_and_a_place_of_its_own(run, tmp_path, monkeypatch):
     assert "set SPACY_BIOMED_VAULT_KEY" in message
     monkeypatch.setenv("SPACY_BIOMED_VAULT_KEY", "short")
     message = error_line(run[0]("notes.txt", "out.txt", "--vault", "vault"))
-    assert "SPACY_BIOMED_VAULT_KEY: no key of a vault" in message and "short" not in message
+    assert "SPACY_BIOMED_VAULT_KEY: not the key of a vault" in message and "short" not in message
     message = error_line(run[0]("notes.txt", "out.txt", "--vault", "notes.txt"))
     assert "give it a place of its own" in message
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt"]

@@ -117,6 +117,8 @@ def test_of_several_wheels_in_a_folder_the_newest_is_installed(tmp_path, monkeyp
     assert command[-1] == str(tmp_path / "new" / "b-2-py3-none-any.whl")
     assert {"--no-index", "--no-deps", "--force-reinstall"} <= set(command)
     assert not any("b-1" in argument for argument in command)
+    printed = run("install", tmp_path / "b-1-py3-none-any.whl")
+    assert "Installed b-1-py3-none-any.whl" in printed
 
 
 def test_a_wheel_that_pip_refuses_is_bad_input(tmp_path, monkeypatch):

@@ -246,6 +246,8 @@ def leakage(
             spans_key=spans_key,
             is_drawn=deidentifier.is_drawn,
         )
+    if not report.total.mentions:
+        raise BiomedError(f"{corpus}: no mention there is to be replaced; see --spans-key, --kind")
     titles = ("mentions", "kept", "by chance", "leaked", "")
     table = create_table([""], titles, "Gold mentions in the de-identified text")
     for label, counts in [*sorted(report.labels.items()), ("all labels", report.total)]:

@@ -488,6 +488,11 @@ def test_leakage_counts_what_can_still_be_read(run, tmp_path):
     assert "0 of 3 documents leak" in run("leakage", "test.spacy").output
     kept = run("leakage", "test.spacy", "--no-patterns", "--kind", "NOMBRE=keep")
     assert "0 of 3 documents leak" in kept.output
+    # Without a mention, that nothing leaks would say nothing.
+    docs[0].set_ents([], default="outside")
+    DocBin(docs=docs[:1]).to_disk(tmp_path / "test.spacy")
+    line = error_line(run("leakage", "test.spacy"))
+    assert line == "test.spacy: no mention there is to be replaced; see --spans-key, --kind"
 
 
 def test_texts_in_capitals_are_counted_where_the_pipeline_does_not_read_them(run, tmp_path):

@@ -80,11 +80,16 @@ class AdamW(Optimizer):
     def __call__(
         self, key: tuple[int, str], weights: FloatsXd, gradient: FloatsXd, *, lr_scale: float = 1.0
     ) -> tuple[FloatsXd, FloatsXd]:
+        is_first = self.averages is not None and key not in self.averages
         group = self
         if weights.ndim < 2:  # a group without decay, with the same moments and averages
             group = copy.copy(self)
             group.L2 = 0.0
-        return Optimizer.__call__(group, key, weights, gradient, lr_scale=lr_scale)
+        weights, gradient = Optimizer.__call__(group, key, weights, gradient, lr_scale=lr_scale)
+        if is_first:
+            # thinc's begin at zero, so that the first evaluation would be of smaller weights.
+            self.averages[key] = weights.copy()
+        return weights, gradient
 
     def clip_with(self, models: list[Model]) -> None:
         """With `clip_together`, clip the next module's gradients together with those of its heads.
@@ -238,7 +243,7 @@ class Adamax(AdamW):
         gradient *= 0
         if self.averages is not None:
             if key not in self.averages:
-                self.averages[key] = ops.alloc(weights.shape, dtype="float32")
+                self.averages[key] = weights.copy()
             ops.update_averages(self.averages[key], weights, step)
         return weights, gradient
 

@@ -223,6 +223,17 @@ def test_averages_follow_thincs_rule_for_modules_and_layers_alike():
     assert not np.allclose(average, module.weight.detach().numpy())
 
 
+@pytest.mark.parametrize("create", [AdamW_v1, Adamax_v1])
+def test_averages_of_layers_begin_with_their_weights(create):
+    optimizer, weights = create(0.1, use_averages=True), MATRIX.copy()
+    weights, _ = optimizer((9, "W"), weights, np.ones_like(MATRIX))
+    np.testing.assert_allclose(optimizer.averages[9, "W"], weights, rtol=1e-5)
+    after, _ = optimizer((9, "W"), weights.copy(), np.ones_like(MATRIX))
+    expected = weights + 9 / 12 * (after - weights)
+    np.testing.assert_allclose(optimizer.averages[9, "W"], expected, rtol=1e-5)
+    assert np.abs(weights - MATRIX).max() > 0.05
+
+
 def test_without_averages_none_are_kept():
     module, optimizer = make_module(), AdamW_v1(0.1)
     set_gradients(module, *GRADIENTS[0])
@@ -269,8 +280,7 @@ def test_adamax_scales_clips_and_averages_layers():
     weights, left = optimizer((9, "b"), BIAS.copy(), gradient, lr_scale=5.0)
     np.testing.assert_allclose(weights, BIAS - 0.05, rtol=1e-5)
     np.testing.assert_allclose(optimizer.mom2[9, "b"], [0.6, 0.8], rtol=1e-5)  # of norm 1
-    # thinc's averages of layers begin at zero.
-    np.testing.assert_allclose(optimizer.averages[9, "b"], 9 / 11 * weights, rtol=1e-5)
+    np.testing.assert_allclose(optimizer.averages[9, "b"], weights, rtol=1e-5)
     assert not left.any()
 
 

@@ -22,9 +22,9 @@ from .documents import (
 )
 from .findings import AnnotatedShard, Row, list_mentions, name_file
 from .json_fields import list_values
-from .offsets import count_code_points
+from .offsets import Quoted
 from .registry import Format
-from .repairs import keep_sound, leaving_out, locate
+from .repairs import keep_sound, leaving_out, locate_all
 
 ANNOTATIONS = ".ann"
 # The shared tasks of BioNLP separate given annotations from those to be found.
@@ -141,16 +141,15 @@ def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document
     # Programs differ in whether they count a byte-order mark.
     shifts = (0, -1) if content.startswith(BYTE_ORDER_MARK) else (0,)
     text = content.removeprefix(BYTE_ORDER_MARK)
-    placed = count_code_points(text, [entity[1:] for entity in entities], shifts)
     mentions: dict[str, Mention] = {}
-    for (line, _, covered), mention in zip(entities, placed, strict=True):
+    for number, mention in locate_all(text, entities, shifts):
+        *_, where = entities[number]
         with leaving_out():
-            mention = locate(text, mention, covered, line.where)
-            if line.id in mentions:
+            if mention.id in mentions:
                 raise BiomedError(
-                    f"{line.where}: {escape(line.id)} is there twice; give each its own id"
+                    f"{where}: {escape(mention.id)} is there twice; give each its own id"
                 )
-            mentions[line.id] = join_fragments(text, mention, line.where)
+            mentions[mention.id] = join_fragments(text, mention, where)
     arguments = mentions | _find_triggers(parsed, mentions)
     relations: list[Relation] = []
     for line in parsed:
@@ -164,7 +163,7 @@ def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document
     return Document(text_path.stem, text, found, relations, source=f"{text_path}:1")
 
 
-def _parse_entity(line: _Line) -> tuple[_Line, Mention, str]:
+def _parse_entity(line: _Line) -> Quoted:
     match = _MENTION.fullmatch(line.fields[0])
     if match is None or len(line.fields) < 2:
         raise line.malformed()
@@ -173,7 +172,7 @@ def _parse_entity(line: _Line) -> tuple[_Line, Mention, str]:
         (parse_offset(start), parse_offset(end))
         for start, end in (pair.split() for pair in offsets.split(";"))
     )
-    return line, Mention(label, fragments, line.id), "\t".join(line.fields[1:])
+    return Mention(label, fragments, line.id), "\t".join(line.fields[1:]), line.where
 
 
 def _find_triggers(lines: list[_Line], mentions: dict[str, Mention]) -> dict[str, Mention]:

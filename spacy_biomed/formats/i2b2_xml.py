@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..errors import BiomedError, escape
 from .documents import Document, Mention, Relation, list_files, look_up
+from .offsets import Quoted
 from .registry import Format
 from .repairs import keep_sound, leaving_out, locate_all
 from .xml_elements import Element, decode_xml, parse_xml
@@ -87,7 +88,7 @@ def _read_file(path: Path, encoding: str) -> tuple[str, list[Element]]:
 
 
 def _create_mentions(text: str, tags: list[Element], label_name: str) -> list[Mention]:
-    def read(tag: Element) -> tuple[Mention, str, str]:
+    def read(tag: Element) -> Quoted:
         return _create_mention(tag, label_name), tag.attributes.get("text", ""), tag.where
 
     # The owners' text begins with a line feed, which counts for some programs.

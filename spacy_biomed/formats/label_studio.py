@@ -171,8 +171,8 @@ def _parse_mentions(document: Document, results: list[_Result]) -> list[Mention]
         with leaving_out():
             found.extend(_parse_region(result, text, where))
     attributes = _find_attributes(results)
-    places = locate_all(text, [(mention, covered, where) for mention, covered in found])
-    return [replace(one, attributes=attributes.get(one.id, {})) for _, one in places]
+    placed = locate_all(text, found)
+    return [replace(one, attributes=attributes.get(one.id, {})) for _, one in placed]
 
 
 def _parse_region(result: _Result, text: str, where: str) -> Iterator[Quoted]:
@@ -195,7 +195,8 @@ def _parse_region(result: _Result, text: str, where: str) -> Iterator[Quoted]:
     if not labels:
         raise BiomedError(f"{where}: a region has no label; label it, or remove it")
     for label in labels:
-        yield Mention(_check_label(label, where), ((start, end),), get_id(result, "id")), covered
+        mention = Mention(_check_label(label, where), ((start, end),), get_id(result, "id"))
+        yield mention, covered, where
 
 
 def _check_label(label: object, where: str) -> str:

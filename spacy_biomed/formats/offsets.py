@@ -6,14 +6,16 @@ it as one. If it has LF, they may have counted CR LF, before the line ends were 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate, product
 from unicodedata import category
+
+import numpy as np
+from thinc.types import Ints1d
 
 from .documents import Mention, is_covered
 from .spelling import reads_as
 
-# A mention, and the string that the file gives for it; None if it gives none.
-Quoted = tuple[Mention, str | None]
+# A mention, the string that the file gives for it (None if it gives none), and `file:line`.
+Quoted = tuple[Mention, str | None, str]
 
 # What joins the next character to the one before, and the tones of skin.
 _JOINER, _JOINED = "\u200d", "\u200d\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
@@ -28,46 +30,56 @@ def count_code_points(
     are better. Of mentions without strings, of which there must be two, all have to be whole words
     in another unit, which they are not in code points.
     """
-    quoted = [place for place, (_, covered) in enumerate(found) if covered is not None]
+    quoted = [place for place, one in enumerate(found) if one[1] is not None]
     judged, least = (quoted, 0) if quoted else (range(len(found)), max(len(found), 2))
-    best = [mention for mention, _ in found]
-    most = sum(_stands(text, *found[place]) for place in judged)
-    for points, shift in product(_list_readings(text), shifts) if most < len(judged) else ():
-        moved = [(mention.move(shift), covered) for mention, covered in found]
-        moved = [(_convert(mention, points), covered) for mention, covered in moved]
-        count = sum(_stands(text, *moved[place]) for place in judged)
-        if count > most and count >= least:
-            best, most = [mention for mention, _ in moved], count
+
+    def count(mentions: list[Mention]) -> int:
+        return sum(_stands(text, mentions[place], found[place][1]) for place in judged)
+
+    best = [one[0] for one in found]
+    most = count(best)
+    readings = ((begins, shift) for begins in _list_readings(text) for shift in shifts)
+    for begins, shift in readings if most < len(judged) else ():
+        moved = [_convert(one[0].move(shift), begins) for one in found]
+        if (number := count(moved)) > most and number >= least:
+            best, most = moved, number
     return best
 
 
-def _list_readings(text: str) -> Iterator[dict[int, int]]:
-    """The code points at which units begin, by the numbers of units."""
-    utf_16 = [1 + (character > "\uffff") for character in text]
-    utf_8 = [len(character.encode("utf-8", "surrogatepass")) for character in text]
-    units = [[1] * len(text), utf_16, utf_8]
-    if "\r\n" in text:
-        change = [-(text[place - 1 : place + 1] == "\r\n") for place in range(len(text))]
-    else:
-        change = [int(character == "\n") for character in text]
+def _list_readings(text: str) -> Iterator[Ints1d]:
+    """The places of all characters, and of the end, in units in which programs count."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+    plain = np.ones(len(codes), "int64")
+    utf_16 = plain + (codes > 0xFFFF)
+    utf_8 = utf_16 + (codes > 0x7F) + (codes > 0x7FF)
+    is_end = codes == ord("\n")
+    is_second = is_end & (np.append(0, codes[:-1])[: len(codes)] == ord("\r"))
+    change = -is_second.astype("int64") if is_second.any() else is_end
     # Characters as people see them, with all marks.
-    seen = [
-        int(category(one) not in ("Mn", "Me") and one not in _JOINED and last != _JOINER)
-        for last, one in zip(" " + text, text, strict=False)
-    ]
-    units += [_add(sizes, change) for sizes in units]
-    units += [_add(seen, [min(one, 0) for one in change])]
-    for sizes in dict.fromkeys(map(tuple, units)):
-        yield {unit: point for point, unit in enumerate(accumulate(sizes, initial=0))}
+    distinct, places = np.unique(codes, return_inverse=True)
+    is_mark = np.array([_is_mark(chr(code)) for code in distinct.tolist()], dtype=bool)[places]
+    is_mark[1:] |= codes[:-1] == ord(_JOINER)
+    units = [plain, utf_16, utf_8]
+    units += [sizes + change for sizes in units]
+    known = set()
+    for sizes in (*units, ~(is_mark | is_second)):
+        begins = np.append(0, np.cumsum(sizes))
+        if (key := begins.tobytes()) not in known:
+            known.add(key)
+            yield begins
 
 
-def _add(sizes: list[int], change: list[int]) -> list[int]:
-    return [sum(pair) for pair in zip(sizes, change, strict=True)]
+def _is_mark(character: str) -> bool:
+    return character in _JOINED or category(character) in ("Mn", "Me")
 
 
-def _convert(mention: Mention, points: dict[int, int]) -> Mention:
-    places = tuple((points.get(a, a), points.get(b, b)) for a, b in mention.fragments)
-    return replace(mention, fragments=places)
+def _convert(mention: Mention, begins: Ints1d) -> Mention:
+    def find(offset: int) -> int:
+        offset = min(max(offset, -1), int(begins[-1]) + 1)  # which NumPy can represent
+        place = int(begins.searchsorted(offset, "right")) - 1
+        return place if place >= 0 and begins[place] == offset else offset
+
+    return replace(mention, fragments=tuple((find(a), find(b)) for a, b in mention.fragments))
 
 
 def _stands(text: str, mention: Mention, covered: str | None) -> bool:

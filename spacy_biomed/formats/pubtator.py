@@ -17,14 +17,11 @@ from .documents import (
     parse_offset,
 )
 from .findings import AnnotatedShard
-from .offsets import count_code_points
+from .offsets import Quoted, count_code_points
 from .registry import Format
 from .repairs import is_new, leaving_out, locate
 
 SUFFIXES = (".txt", ".pubtator", ".tsv")
-
-# A mention, the string that the file gives for it, and `file:line`.
-_Covered = tuple[Mention, str, str]
 
 # The identifier, t (title) or a (abstract), and the text.
 TEXT_LINE = re.compile(r"([^|\t\r]+)\|([ta])\|([^\r]*)")
@@ -51,7 +48,7 @@ def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
         documents = []
         for document, covered in parse_documents(number_lines(file, encoding), file):
             documents.append(document)
-            placed = count_code_points(document.text, [one[:2] for one in covered])
+            placed = count_code_points(document.text, covered)
             for mention, (_, string, where) in zip(placed, covered, strict=True):
                 with leaving_out():
                     if mention.start >= len(document.text):  # of a line that was left out
@@ -68,14 +65,14 @@ def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Documen
 
 def parse_documents(
     lines: Iterable[tuple[int, str]], path: Path
-) -> Iterator[tuple[Document, list[_Covered]]]:
+) -> Iterator[tuple[Document, list[Quoted]]]:
     """Yield the documents of a file, each with its mentions, which are not checked.
 
     `lines` are those that are not blank, with their numbers. Raise BiomedError if a line is neither
     title, abstract, mention nor relation.
     """
     document: Document | None = None
-    covered: list[_Covered] = []
+    covered: list[Quoted] = []
     has_abstract, last = False, -1
     for number, line in lines:
         is_next, last = number == last + 1, number
@@ -109,7 +106,7 @@ def parse_documents(
     yield document, covered
 
 
-def _add_fields(line: str, document: Document, covered: list[_Covered], where: str) -> None:
+def _add_fields(line: str, document: Document, covered: list[Quoted], where: str) -> None:
     """Add a relation, or a mention, which is checked once the text is complete."""
     fields = line.split("\t")
     id = fields[0].strip()

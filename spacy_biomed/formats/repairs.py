@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from ..errors import BiomedError, quote
 from .documents import Document, Mention, Offsets, check_mention, is_covered
-from .offsets import count_code_points
+from .offsets import Quoted, count_code_points
 from .spelling import SPELLINGS, Spelling, reads_as, spell
 
 T = TypeVar("T")
@@ -161,14 +161,13 @@ def with_changes(documents: Iterable[Document]) -> Iterator[Document]:
 
 
 def locate_all(
-    text: str, found: Sequence[tuple[Mention, str | None, str]], shifts: Sequence[int] = (0,)
+    text: str, found: Sequence[Quoted], shifts: Sequence[int] = (0,)
 ) -> Iterator[tuple[int, Mention]]:
     """Yield the number in `found` of each mention that is sound, and what `locate` returns for it.
 
-    With each mention is its string, or None, and its place. Offsets may be in other units, and need
-    one of the shifts (`count_code_points`).
+    Offsets may be in other units, and need one of the shifts (`count_code_points`).
     """
-    placed = count_code_points(text, [one[:2] for one in found], shifts)
+    placed = count_code_points(text, found, shifts)
     for number, (mention, (given, covered, where)) in enumerate(zip(placed, found, strict=True)):
         with leaving_out():
             if covered is None and mention != given:

@@ -76,7 +76,7 @@ def convert(
     """Convert a corpus to spaCy's format, and say what is in it.
 
     Without --train, --dev and --test the parts are the catalogue's; with --format they are the
-    files or folders in SOURCE whose names have train, dev (devel, valid) and test in them. A corpus
+    files or folders in SOURCE whose names have train, dev (val, valid) and test in them. A corpus
     without a dev part gets a tenth of its training documents as one; SOURCE as a single file is
     split 80/10/10.
 

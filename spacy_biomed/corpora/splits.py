@@ -2,12 +2,13 @@
 
 import random
 import re
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
 from ..annotations.document_keys import split_id
-from ..errors import BiomedError, quote
+from ..errors import BiomedError, escape, quote
 from ..formats.documents import Document
 
 Paths = Mapping[str, Sequence[Path | str]]
@@ -17,15 +18,16 @@ WHOLE = "all"  # stands for the parts of a corpus that is published in one piece
 DEV_SHARE = 0.1
 TEST_SHARE = 0.1
 
-_PART_NAME = re.compile(r"(?:^|[^a-z])(train|dev|valid|test)")
+_PART_NAME = re.compile(r"(?:^|[^a-z])(train|dev|val(?![a-z])|valid|test)")
 
 
 def find_parts(source: Path) -> dict[str, list[Path | str]]:
     """Find the files or folders of each part directly in a folder, by their names.
 
-    A name with `train` belongs to train, with `dev` or `valid` (devel, validation) to dev, with
-    `test` to test. The word must begin the name or follow a character that is not a letter; case
-    does not matter. A file, or a folder without such names, is one piece with the key "all".
+    A name with `train` belongs to train, with `dev`, `val` or `valid` (devel, validation) to dev,
+    with `test` to test. The word must begin the name or follow a character that is not a letter;
+    case does not matter. Others like them (folders, or of the same ending) are named on standard
+    error. A file, or a folder without such names, is one piece with the key "all".
 
     Raises:
         BiomedError: if the source does not exist, or has other parts but no training part.
@@ -33,10 +35,11 @@ def find_parts(source: Path) -> dict[str, list[Path | str]]:
     if not source.exists():
         raise BiomedError(f"{source}: no such file or folder; check the path")
     parts: dict[str, list[Path | str]] = {}
-    for path in sorted(source.iterdir()) if source.is_dir() else ():
-        match = _PART_NAME.search(path.name.lower())
-        if match and not path.name.startswith("."):
-            part = "dev" if match.group(1) == "valid" else match.group(1)
+    entries = sorted(source.iterdir()) if source.is_dir() else []
+    entries = [path for path in entries if not path.name.startswith(".")]
+    for path in entries:
+        if match := _PART_NAME.search(path.name.lower()):
+            part = "dev" if match[1].startswith("val") else match[1]
             parts.setdefault(part, []).append(path)
     if not parts:
         return {WHOLE: [source]}
@@ -44,6 +47,15 @@ def find_parts(source: Path) -> dict[str, list[Path | str]]:
         found = ", ".join(Path(path).name for paths in parts.values() for path in paths)
         raise BiomedError(
             f"{source}: {found} but nothing named train; name the training part with --train"
+        )
+    taken = {*chain.from_iterable(parts.values())}
+    kinds = {(path.is_dir(), path.suffix.lower()) for path in map(Path, taken)}
+    left = [path for path in entries if path not in taken]
+    if names := [path.name for path in left if (path.is_dir(), path.suffix.lower()) in kinds]:
+        print(
+            f"⚠ {source}: {escape(', '.join(names))}: not read, as the names say no part; give "
+            "--train, --dev and --test",
+            file=sys.stderr,
         )
     return parts
 

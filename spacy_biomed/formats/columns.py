@@ -23,7 +23,7 @@ _COMMENT = re.compile(r"#\s*(?:[\w.:-]+\s*=(?:\s.*)?|newpar\b.*|end document\b.*
 
 # Words of file names that name a part of the corpus and not a label.
 _PART_NAMES = {
-    *("train", "dev", "devel", "develop", "valid", "validation", "test", "eval"),
+    *("train", "dev", "devel", "develop", "val", "valid", "validation", "test", "eval"),
     *("data", "iob", "bio"),
 }
 

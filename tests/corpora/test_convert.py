@@ -49,6 +49,25 @@ def test_parts_are_written_and_reported(tmp_path):
     assert (written["name"], written["format"], written["labels"]) == ("own", "columns", ["C", "D"])
 
 
+@pytest.mark.parametrize("name", ["val", "Val_1", "valid", "my.validation", "devel"])
+def test_a_file_of_a_part_is_known_by_its_name(tmp_path, name, capsys):
+    source = write(tmp_path, train=TRAIN, **{name: "x\tO\n"})
+    assert find_parts(source).keys() == {"train", "dev"}
+    assert not capsys.readouterr().err
+
+
+def test_files_whose_names_say_no_part_are_named(tmp_path, capsys):
+    source = write(tmp_path, train=TRAIN, dev=TRAIN, values=TRAIN, eval=TRAIN)
+    (source / "README.md").write_text("", encoding="utf-8")
+    (source / "train_of_thought").mkdir()
+    assert len(find_parts(source)["train"]) == 2
+    line = f"⚠ {source}: eval.tsv, values.tsv: not read, as the names say no part; give --train"
+    assert capsys.readouterr().err.startswith(line)
+    (source / "more").mkdir()
+    find_parts(source)
+    assert "eval.tsv, more, values.tsv" in capsys.readouterr().err
+
+
 def test_a_missing_dev_part_is_a_tenth_of_train_and_the_same_every_time(tmp_path):
     train = "".join(f"w{number}\tO\n\n" for number in range(50))
     source = write(tmp_path / "in", train=train, test=TEST)

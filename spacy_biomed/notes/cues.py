@@ -17,15 +17,17 @@ from .term_files import expand
 # What may happen or is to be prevented, and the alternatives of a diagnosis: these categories mean
 # others of all mentions but treatments, which prevent ("risk") or are compared ("differential").
 OF_CONDITIONS = {"risk": "hypothetical", "differential": "uncertain"}
+# What is considered or depends on an "if": of treatments alone, where they are not negated.
+PLAN = "plan"
 # What is taken today: no treatment is historical there, unless a cue that is as near says so.
 CURRENT = "current"
 _ASSERTED = ("negated", "uncertain", "historical", "hypothetical", "family")
-CATEGORIES = (*_ASSERTED, CURRENT, *OF_CONDITIONS)
+CATEGORIES = (*_ASSERTED, CURRENT, PLAN, *OF_CONDITIONS)
 # A mention has one of each pair: the one with the nearest cue; the second, if both are as near.
 _RIVALS = (("negated", "uncertain"), ("negated", "differential"))
 
 _GROUP = re.compile(
-    r"(?P<kind>none|stop|outside)?(?: ?\b(?P<category>{}))?"
+    r"(?P<kind>none|stop|outside|between)?(?: ?\b(?P<category>{}))?"
     r"(?: (?P<direction>forward|backward|both))?(?: (?P<reach>\d+))?".format("|".join(CATEGORIES))
 )
 _FAR = 1 << 30
@@ -37,8 +39,8 @@ _SENTENCE_END = get_string_id("¶")
 class _Group(NamedTuple):
     """What the terms of a group do in one or both directions.
 
-    The kind is "cue", "stop", "none" or "outside" (`parse_group`). Without a category, a stop ends
-    the scopes of all. A cue has at most `reach` words between it and what it applies to.
+    The kind is "cue" or one of `parse_group`. Without a category, a stop ends the scopes of all. A
+    cue has at most `reach` words between it and what it applies to.
     """
 
     kind: str
@@ -60,14 +62,14 @@ def parse_group(name: str) -> _Group:
     It is a category of `CATEGORIES`, a direction ("forward", "backward", "both") and perhaps a
     reach in words: "negated forward", "negated backward 3". Or it is "stop", for terms that end
     scopes, perhaps with a category and a direction: "stop negated", "stop uncertain forward". Or it
-    is "none", for terms that only look like cues, or "outside", for cues that also count where they
-    begin a mention.
+    is "none", for terms that only look like cues, "outside", for cues that also count where they
+    begin a mention, or "between", for words of which one may be between two words of any term.
     """
     found = _GROUP.fullmatch(name)
     if found is None or not (found["kind"] or (found["category"] and found["direction"])):
         raise BiomedError(
             f"no group of cues is called {quote(name)}: use a category ({', '.join(CATEGORIES)}) "
-            'with a direction (forward, backward, both); "stop", "none" or "outside"'
+            'with a direction (forward, backward, both); "stop", "none", "outside" or "between"'
         )
     return _Group(
         found["kind"] or "cue",
@@ -112,12 +114,15 @@ class CueMatcher:
     ):
         # From a word to what may follow it, and so on; `_END` has the groups of a whole term.
         self._root: dict[int | None, Any] = {}
+        self._between: set[int] = set()
         for terms in (groups, own):
             for words, found in _read_terms(terms, tokenize).items():
                 node = self._root
                 for word in words:
                     node = node.setdefault(word, {})
                 node[_END] = _by_direction(tuple(found))
+                if any(group.kind == "between" for group in found):
+                    self._between.update(words)
 
     def find(
         self,
@@ -173,10 +178,15 @@ class CueMatcher:
             end = start
             limit = mention_ends.get(start)
             number = sentences[start]
+            is_between = False
             while end != limit and sentences[end] == number and (limit or end not in taken):
-                if (node := node.get(words[end])) is None:
+                word = words[end]
+                if word not in node and word in self._between and start < end and not is_between:
+                    is_between, end = True, end + 1
+                    continue
+                if (node := node.get(word)) is None:
                     break
-                end += 1
+                is_between, end = False, end + 1
                 if _END in node and (limit is None or node[_END][2]):
                     past, groups = end, node[_END]
                 if limit is None and _SENTENCE_END in node and sentences[end] != number:
@@ -202,7 +212,7 @@ def _by_direction(
     groups: tuple[_Group, ...],
 ) -> tuple[tuple[_Group, ...], tuple[_Group, ...], bool, bool]:
     """Groups that act forward, those that act backward; whether it is in no name, only stops."""
-    acting = [group for group in groups if group.kind not in ("none", "outside")]
+    acting = [group for group in groups if group.kind not in ("none", "outside", "between")]
     return (
         tuple(group for group in acting if group.forward),
         tuple(group for group in acting if group.backward),

@@ -23,6 +23,7 @@ _LINE_STOP = re.compile(r"[.:!?…][\"'”’»)\]]*\s*\Z")
 # a capital and a small letter show that a space is missing.
 _STOP = re.compile(
     r"[.?!…](?<![.?!…]{2})"  # the sign before all else, so that the search is fast
+    r"(?!\s+(?i:yes|no|none|nil|sí|y|n)\s*(?:[.,;|]|\Z))"  # "Fever? No"
     r"(?:[.?!…]*[\"'”’»)\]]*(?=\s)|(?<=[^\W\d_]{3}[.?!])(?=[^\W\d_a-zà-ÿ][a-zà-ÿ]))"
     r"\s*(?=([\"'“‘«¿¡(\[*•–-]*\s?(\w)?))"
 )

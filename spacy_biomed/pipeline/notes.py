@@ -19,7 +19,7 @@ from ..annotations.seen_mentions import mentions_of
 from ..deidentification.phi_kinds import KINDS_OF_LABELS
 from ..errors import BiomedError
 from ..normalization import get_text
-from ..notes.cues import CURRENT, OF_CONDITIONS, CueMatcher, parse_group
+from ..notes.cues import CURRENT, OF_CONDITIONS, PLAN, CueMatcher, parse_group
 from ..notes.headings import Heading, find_headings, key_of, read_headings
 from ..notes.sentence_starts import find_sentence_starts
 from ..notes.term_files import NOTE_LANGUAGES, read_groups
@@ -273,9 +273,13 @@ class BiomedContext(Described, Pipe):
         for span, categories in zip(spans, found, strict=True):
             if span.label_ not in TREATMENTS:
                 categories |= {OF_CONDITIONS[one] for one in categories if one in OF_CONDITIONS}
-            elif CURRENT in categories:
-                categories.discard("historical")
-            categories.difference_update(OF_CONDITIONS, {CURRENT})
+            else:
+                if CURRENT in categories:
+                    categories.discard("historical")
+                if PLAN in categories and "negated" not in categories:
+                    categories.discard("uncertain")
+                    categories.add("hypothetical")
+            categories.difference_update(OF_CONDITIONS, {CURRENT, PLAN})
             category = SECTION_CATEGORIES.get(get_section(span) or "")
             is_past = "family" not in categories and span.label_ in self._conditions
             if category == "family" or (category and is_past):

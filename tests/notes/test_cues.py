@@ -14,6 +14,7 @@ GROUPS = {
     "none": ["no increase"],
     "negated backward 1": ["no {¶,.}", "no ,"],
     "negated forward 0": ["isn't", "¶ -"],
+    "between": ["clear", "ct"],
 }
 
 
@@ -49,6 +50,9 @@ def find(text, own=None):
         ("no CHANGE", [{"negated"}]),
         ("no EVIDENCE OF X", [{"negated"}]),
         ("MOTHER with ASTHMA", [set(), {"family"}]),
+        ("no clear evidence of X", [{"negated"}]),
+        ("no clear increase of X", [set()]),
+        ("clear ct X", [set()]),
         ("no sign of possible GOUT", [{"uncertain"}]),
         ("possible GOUT , no FEVER", [{"uncertain"}, {"negated"}]),
         ("no FEVER negative COUGH", [{"negated"}, {"negated"}]),

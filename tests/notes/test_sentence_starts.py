@@ -26,6 +26,8 @@ def split(text, language="en"):
         ("es", "Dolor de 3 sem. de evolución"),
         ("en", "b. Rest and fluids"),
         ("en", "Impression: ? Pneumonia"),
+        ("en", "Rash? No"),
+        ("es", "Fiebre? SÍ, alta"),
         ("en", "Signed at 7 J. Doe"),
     ],
 )

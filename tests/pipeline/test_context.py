@@ -495,7 +495,33 @@ No relief with [=ibuprofen]. Without significant improvement in [eczema]. No ben
 There was not only [fever] but also [cough]. It is not responding to [=methotrexate]
 He had been on [=sotalol h], was on [=heparin h] last month. [=Metformin n] 1 g PO BID (held today)
 Return to ED for [bleeding y]. [Sepsis u] less likely than [flu]
-Absence of [p53 n] leads to [lymphoma]. Lack of [insulin n] results in [ketosis]""",
+Absence of [p53 n] leads to [lymphoma]. Lack of [insulin n] results in [ketosis]
+No CT evidence for [embolism n]. [Lymphoma u] cannot be entirely excluded. He doesn't have [gout n]
+Nil [nausea n], [rash n] -ve. Neck [stiffness n] nil. [HIV n]: N  [Hepatitis B n]: N  [TB]: Y
+[Fever n] has since abated. She had [delirium n], which cleared. [Hyperkalemia n], resolved
+Suggestive of, but not diagnostic for, [lupus u]
+I wonder whether he has [sleep apnea u]. It is conceivable that she has [lupus u]
+I think he has [gout u]
+I do not think he has [gout n]. Denies that he has [pain n]. He has never had a [stroke n]
+[=Quetiapine n] ceased due to [sedation]. [=Oxycodone n] withheld
+[=Aspirin] 81 mg daily, [=warfarin n] (on hold)
+[=Digoxin n] (patient not taking). [=Simvastatin n] - d/c'd. [=Coumadin n] on hold
+Avoid [=NSAIDs n]
+Switched from [=warfarin n] to [=apixaban]. [=Prednisone h] taper completed
+Finished [=amoxicillin h]
+Start [=heparin y] if [PE y] is confirmed. Consider [=insulin y]. Consider [gout u]
+No [=aspirin n] if bleeding
+We discussed the possibility of adding [=denosumab y]. Would start [=vancomycin y] for [sepsis]
+Continue [=lisinopril], hold if [hypotension y]. He took [=ibuprofen], and if [pain y] recurs, call
+Likely [anxiety u] on a background of [COPD]. [Rash n]? No. [Cough]? Yes
+Wife advised to return for [fever y]. Collateral from wife: [paranoia]. Wife thinks he is [confused]
+[Lymphoma n]: ☐ Yes ☒ No. [Anemia]: ☒ Yes ☐ No. [Gout n]: not identified. [Polyps n] not confirmed
+2/7 hx of [cough]. [Bladder cancer h], treated 2010
+Tests for [syphilis n] and [lupus n] came back negative
+Bleeding that doesn't stop or [weakness]. Lymphoma rather than [sarcoidosis n]
+Does not meet criteria for [gout n]
+Denies [fever n], reports [cough]. [Rash] worsening
+Her sister has [asthma f] and so we suspect [asthma u]""",
 }
 
 

@@ -69,8 +69,8 @@ def list_files(folder: Path, is_wanted: Callable[[str], bool], missing: str) -> 
 def tell_unread(folder: Path, is_wanted: Callable[[str], bool]) -> None:
     """Print how many files in and below a folder are not wanted, by the endings of their names.
 
-    Of a file nothing is printed. Names that begin with `_` or `~` are other programs' marks. A long
-    ending may be part of a name that tells who somebody is.
+    Names that begin with `_` or `~` are other programs' marks. A long ending may be part of a name
+    that tells who somebody is. For a file it prints nothing.
     """
     if not folder.is_dir():
         return

@@ -26,9 +26,9 @@ def count_code_points(
 ) -> list[Mention]:
     """The mentions at code points of a text, with most strings in their places.
 
-    Of the shifts that offsets may have, the first is taken, and of units code points, unless others
-    are better. Of mentions without strings, of which there must be two, all have to be whole words
-    in another unit, which they are not in code points.
+    It takes the first of the shifts that offsets may have, and code points as the unit, unless
+    others are better. Mentions without strings move to another unit only if there are two or more,
+    and all are whole words there, but not in code points.
     """
     quoted = [place for place, one in enumerate(found) if one[1] is not None]
     judged, least = (quoted, 0) if quoted else (range(len(found)), max(len(found), 2))

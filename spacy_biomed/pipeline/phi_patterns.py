@@ -29,10 +29,10 @@ class PhiPatterns(Described, Pipe):
     could be a harmless number has to pass a check, or a word such as "NHC" introduces it.
 
     The spans join the layer of mentions. Where a span lies within a mention, the mention stays. A
-    span takes the place of a mention that is as long if the mention is of the kind "other", such as
-    a sex, if the span calls a number a date, or if it calls a name an address of mail. Mentions
-    that it overlaps in part are joined with it to one, with the label of the longest part. A
-    mention that is not personal data (of the kind "keep", such as a diagnosis) gives way to a span
+    span takes the place of a mention that is as long in three cases. The mention is of the kind
+    "other", such as a sex. Or the span calls a number a date, or a name an address of mail.
+    Mentions that it overlaps in part are joined with it to one, with the label of the longest part.
+    A mention that is not personal data (of the kind "keep", such as a diagnosis) gives way to a span
     that overlaps it.
 
     If no component before it has looked for mentions, the other tokens of `doc.ents` are marked as

@@ -32,8 +32,8 @@ class PhiPatterns(Described, Pipe):
     span takes the place of a mention that is as long in three cases. The mention is of the kind
     "other", such as a sex. Or the span calls a number a date, or a name an address of mail.
     Mentions that it overlaps in part are joined with it to one, with the label of the longest part.
-    A mention that is not personal data (of the kind "keep", such as a diagnosis) gives way to a span
-    that overlaps it.
+    A mention that is not personal data (of the kind "keep", such as a diagnosis) gives way to a
+    span that overlaps it.
 
     If no component before it has looked for mentions, the other tokens of `doc.ents` are marked as
     missing, and `biomed_deidentify` refuses the document. A span group that is absent stays absent.

@@ -74,8 +74,9 @@ def tell_unread(folder: Path, is_wanted: Callable[[str], bool]) -> None:
     """
     if not folder.is_dir():
         return
-    others = find_files(folder, lambda name: name[0] not in "_~" and not is_wanted(name))
-    names = [Path(one.name).suffix.lower() for one in others if not one.error]
+    known = {one.name for one in find_files(folder, is_wanted)}  # also those in other compression
+    others = [one.name for one in find_files(folder, lambda name: name[0] not in "_~")]
+    names = [Path(name).suffix.lower() for name in others if name not in known]
     endings = Counter(one if re.fullmatch(r"\.\w{1,8}", one) else "others" for one in names)
     if endings:
         listed = ", ".join(f"{count:,} {ending}" for ending, count in endings.most_common(8))

@@ -632,8 +632,10 @@ def test_notes_in_other_compression_are_listed(run, tmp_path, command):
     for name in ("a.txt", "b.txt.bz2", "c.txt.ZIP", "d.pdf.zip"):
         (tmp_path / "notes" / name).write_text("Marta")
     output = "out.jsonl" if command == "annotate" else "out"
-    message = error_line(run(command, "notes", output))
-    assert message.startswith(f"{output}: 2 of 3 documents failed") and "b.txt" in message
+    result = run(command, "notes", output)
+    unread, message = result.stderr.splitlines()
+    assert result.exit_code == 1 and unread.endswith("endings: 1 .zip")
+    assert message.startswith(f"✘ {output}: 2 of 3 documents failed") and "b.txt" in message
     assert "compressed in a form that is not read here: unpack it" in message
 
 

@@ -505,7 +505,8 @@ I think he has [gout u]
 I do not think he has [gout n]. Denies that he has [pain n]. He has never had a [stroke n]
 [=Quetiapine n] ceased due to [sedation]. [=Oxycodone n] withheld
 [=Aspirin] 81 mg daily, [=warfarin n] (on hold)
-[=Digoxin n] (patient not taking). [=Simvastatin n] - d/c'd. [=Coumadin n] on hold
+[=Allopurinol n] has been discontinued. [=Lasix n] omitted as NBM. [=Digoxin n] (patient not taking)
+[=Simvastatin n] - d/c'd. [=Coumadin n] on hold
 Avoid [=NSAIDs n]
 Switched from [=warfarin n] to [=apixaban]. [=Prednisone h] taper completed
 Finished [=amoxicillin h]

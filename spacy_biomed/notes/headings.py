@@ -19,11 +19,11 @@ _LINE_ENDS = r"\n\r\v\f\x85\u2028\u2029"
 # text has to be between line ends. The order of the parts is for speed.
 _HEADING = re.compile(
     rf"[{_LINE_ENDS}.;!?](?:(?P<line>(?<=[{_LINE_ENDS}])[ \t]{{0,40}})|(?<=[.;!?]) )"
-    r"(?:[#*•·–\- \t]|\(?(?:\d{1,2}|[IVX]{1,4}|[a-hA-H])(?:[.)º°]-?|-)){0,8}"
+    r"(?:[#*•·–\- \t]|(?!(?:[^\W\d_]\.){2})\(?(?:\d{1,2}|[IVX]{1,4}|[a-hA-H])(?:[.)º°]-?|-)){0,8}"
     rf"(?P<name>[^\W\d_](?:[^:;.{_LINE_ENDS}|\t]|\.(?=[\w-])){{0,70}}?)"
     rf"(?=[ \t(*:.{_LINE_ENDS}])(?=[ \t*]*[(:.\-–—{_LINE_ENDS}])"
     rf"[ \t]{{0,3}}(?:\([^(){_LINE_ENDS}]{{0,40}}\))?[ \t*]{{0,3}}"
-    rf"(?P<end>:|\.?[ \t]{{1,3}}[-–—](?= )|\.[-–—]|\.?[ \t]*(?=[{_LINE_ENDS}]))"
+    rf"(?P<end>\.?:|\.?[ \t]{{1,3}}[-–—](?= )|\.[-–—]|\.?[ \t]*(?=[{_LINE_ENDS}]))"
 )
 _EMPTY_LINE = re.compile(rf"[{_LINE_ENDS}][ \t]*\Z")
 _PARAGRAPH_END = re.compile(rf"[{_LINE_ENDS}][ \t]*[{_LINE_ENDS}]")
@@ -117,12 +117,13 @@ def _find_by_beginning(name: str, table: Mapping[str, str]) -> str | None:
 def _find_section(
     found: re.Match[str], table: Mapping[str, str], capitals_tell: bool
 ) -> str | None:
-    begins_line, end = found["line"] is not None, found["end"].strip()
+    begins_line, end = found["line"] is not None, found["end"].strip(" \t.")
     # Within a line, as at the end of a sentence, a word alone is not a heading.
     if not begins_line and end != ":":
         return None
     name = found["name"].strip(" *")
-    section = (_is_abbreviation(name) and table.get(name)) or table.get(normalize_heading(name))
+    short = name.replace(".", "")  # "A.F."
+    section = (_is_abbreviation(short) and table.get(short)) or table.get(normalize_heading(name))
     if section is not None or not begins_line or len(name) < 4:
         return section
     words = _WORD.findall(name)

@@ -24,6 +24,7 @@ def sections(text, language="es"):
         ("Antecedentes familiares (rama materna): HTA", "Antecedentes familiares (rama materna):"),
         ("**Antecedentes familiares**: HTA", "Antecedentes familiares**:"),
         ("antecedentes familiares.- HTA", "antecedentes familiares.-"),
+        ("A.F.: padre con HTA", "A.F.:"),
     ],
 )
 def test_a_heading_has_many_forms(text, heading):

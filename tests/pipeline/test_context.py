@@ -357,7 +357,9 @@ La [erupción n] se resolvió. Fumó hasta 2012, [tabaquismo h] hasta 2012
 Si no mejora o aparece [fiebre y], volver. No existe sospecha de [sepsis n]
 Los padres niegan [fiebre n] y refieren [tos]. Sus padres refieren [asma]
 [Hierro] y [=omeprazol] (suspendido [=hierro n]). Se desaconseja [=ibuprofeno n]
-[Hiponatremia n] corregida. [Crisis n] que revierte. Se contempla [sepsis u]""",
+[Hiponatremia n] corregida. [Crisis n] que revierte. Se contempla [sepsis u]
+Diagnóstico diferencial: [lupus u], [gota u] y [artrosis u]. [Virus n] no detectado
+No controla su [diabetes]. Ingresó con 2 años por [asma h]. Vino en 2019, [tos]""",
     "en": """
 Not only [fever] but also [cough]
 No [fever n], [chills n] or [cough n] but [pain]

@@ -27,8 +27,8 @@ def check_scores(scores: FloatsXd | torch.Tensor, what: str) -> None:
     """Raise DamagedPipelineError if a score of the component `what` is not a finite number."""
     if not is_finite(scores):
         raise DamagedPipelineError(
-            f"{what} gives scores that are not finite numbers, since the weights of the pipeline "
-            f"are damaged; {ADVICE}"
+            f"{what} gives scores that are not finite numbers: the weights of the pipeline are "
+            f"damaged; {ADVICE}, or if you are training it, lower the learning rate"
         )
 
 

@@ -359,7 +359,15 @@ Los padres niegan [fiebre n] y refieren [tos]. Sus padres refieren [asma]
 [Hierro] y [=omeprazol] (suspendido [=hierro n]). Se desaconseja [=ibuprofeno n]
 [Hiponatremia n] corregida. [Crisis n] que revierte. Se contempla [sepsis u]
 Diagnóstico diferencial: [lupus u], [gota u] y [artrosis u]. [Virus n] no detectado
-No controla su [diabetes]. Ingresó con 2 años por [asma h]. Vino en 2019, [tos]""",
+No controla su [diabetes]. Ingresó con 2 años por [asma h]. Vino en 2019, [tos]
+[=Seguril] 40 mg, [=Entresto] 24/26, [=bisoprolol] 2,5, suspender [=amlodipino n]
+Se aumenta [=escitalopram], se retira [=quetiapina n] por [obesidad]
+Continuar [=bisoprolol], suspender [=digoxina n], iniciar [=apixaban]
+[=Metformina] se mantiene, [=glimepirida n] se suspende, [=insulina] se inicia
+[=Aspirina] 100 mg, [=clopidogrel n] suspendido en enero, [=atorvastatina] 80
+[=Warfarina n] suspendida e iniciada [=heparina]. [=Enalapril n] (suspender)
+No [fiebre n]; mantener [=azitromicina]
+Traído por madre por [fiebre]""",
     "en": """
 Not only [fever] but also [cough]
 No [fever n], [chills n] or [cough n] but [pain]
@@ -524,6 +532,13 @@ Tests for [syphilis n] and [lupus n] came back negative
 Bleeding that doesn't stop or [weakness]. Lymphoma rather than [sarcoidosis n]
 Does not meet criteria for [gout n]
 Denies [fever n], reports [cough]. [Rash] worsening
+Start [=apixaban], hold [=aspirin n], continue [=metoprolol]. Stop [=ibuprofen n]. Resume [=statins]
+[=Metformin] continued, [=glipizide n] stopped, [=insulin] started. [=Prednisone n] stopped in May
+Stopped [=glipizide n], started [=insulin]. [=Warfarin n] was stopped and [=apixaban] was started
+[=Tacrolimus] reduced, [=mycophenolate n] held, [=prednisone] continued
+No [fever n] or [cough n]; continue [=azithromycin]
+Brought in by mother for [fever]
+Hx of [CAD h], [gout h] p/w [dyspnea]
 Her sister has [asthma f] and so we suspect [asthma u]""",
 }
 

@@ -35,9 +35,13 @@ def terms(language: str, name: str) -> tuple[str, ...]:
 
 
 @cache
+def _abbreviations() -> dict[str, str]:
+    return dict(line.split() for line in terms("", "abbreviated_names"))
+
+
 def write_out(word: str) -> str:
     """The name that a normalised word abbreviates: "fdez", or the word itself."""
-    return dict(line.split() for line in terms("", "abbreviated_names")).get(word, word)
+    return _abbreviations().get(word, word)
 
 
 @cache

@@ -22,7 +22,9 @@ PLAN = "plan"
 # What is taken today: no treatment is historical there, unless a cue that is as near says so.
 CURRENT = "current"
 _ASSERTED = ("negated", "uncertain", "historical", "hypothetical", "family")
-CATEGORIES = (*_ASSERTED, CURRENT, PLAN, *OF_CONDITIONS)
+# What is the patient's own, also in a section of family history.
+OWN = "own"
+CATEGORIES = (*_ASSERTED, CURRENT, PLAN, OWN, *OF_CONDITIONS)
 # A mention has one of each pair: the one with the nearest cue; the second, if both are as near.
 _RIVALS = (("negated", "uncertain"), ("negated", "differential"))
 

@@ -19,7 +19,7 @@ from ..annotations.seen_mentions import mentions_of
 from ..deidentification.phi_kinds import KINDS_OF_LABELS
 from ..errors import BiomedError
 from ..normalization import get_text
-from ..notes.cues import CURRENT, OF_CONDITIONS, PLAN, CueMatcher, parse_group
+from ..notes.cues import CURRENT, OF_CONDITIONS, OWN, PLAN, CueMatcher, parse_group
 from ..notes.headings import Heading, find_headings, key_of, read_headings
 from ..notes.sentence_starts import find_sentence_starts
 from ..notes.term_files import NOTE_LANGUAGES, read_groups
@@ -279,8 +279,10 @@ class BiomedContext(Described, Pipe):
                 if PLAN in categories and "negated" not in categories:
                     categories.discard("uncertain")
                     categories.add("hypothetical")
-            categories.difference_update(OF_CONDITIONS, {CURRENT, PLAN})
             category = SECTION_CATEGORIES.get(get_section(span) or "")
+            if category == "family" and OWN in categories:
+                category = None
+            categories.difference_update(OF_CONDITIONS, {CURRENT, PLAN, OWN})
             is_past = "family" not in categories and span.label_ in self._conditions
             if category == "family" or (category and is_past):
                 categories.add(category)

@@ -49,6 +49,22 @@ def test_sections_say_what_is_family_and_past():
 
 
 @pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("es", "AF: madre con asma. Alergia a aspirina."),
+        ("es", "Antecedentes familiares: asma. El paciente toma aspirina."),
+        ("en", "FH: mother with asma. Allergic to aspirina."),
+        ("en", "Family history: asma. No known allergy to aspirina."),
+        ("en", "FAMILY HISTORY: asma. Pt takes aspirina."),
+    ],
+)
+def test_sentences_of_the_patient_among_those_of_relatives(language, text):
+    asthma, drug = create(language)(text).ents
+    assert (asthma._.is_family, drug._.is_family) == (True, False)
+    assert drug._.section == "family_history"
+
+
+@pytest.mark.parametrize(
     ("language", "text", "label", "expected"),
     [
         ("en", "enoxaparin prophylaxis", "CHEMICAL", []),

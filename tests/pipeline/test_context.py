@@ -554,6 +554,8 @@ Stopped [=glipizide n], started [=insulin]. [=Warfarin n] was stopped and [=apix
 [=Tacrolimus] reduced, [=mycophenolate n] held, [=prednisone] continued
 No [fever n] or [cough n]; continue [=azithromycin]
 Brought in by mother for [fever]
+No filling defect to suggest [embolism n]. Nothing to suggest [sepsis n]. [Calciphylaxis n] r/o by biopsy
+CONTINUE: [=aspirin]. STOP: [=warfarin n]
 C/w [UTI u], culture grew [Candida], sensitive to [=fluconazole]
 Hx of [CAD h], [gout h] p/w [dyspnea]
 Her sister has [asthma f] and so we suspect [asthma u]""",

@@ -382,7 +382,7 @@ Continuar [=bisoprolol], suspender [=digoxina n], iniciar [=apixaban]
 [=Metformina] se mantiene, [=glimepirida n] se suspende, [=insulina] se inicia
 [=Aspirina] 100 mg, [=clopidogrel n] suspendido en enero, [=atorvastatina] 80
 [=Warfarina n] suspendida e iniciada [=heparina]. [=Enalapril n] (suspender)
-No [fiebre n]; mantener [=azitromicina]
+No [fiebre n]; mantener [=azitromicina]. Se cambió a [=letrozol]
 Traído por madre por [fiebre]""",
     "en": """
 Not only [fever] but also [cough]
@@ -554,7 +554,7 @@ Stopped [=glipizide n], started [=insulin]. [=Warfarin n] was stopped and [=apix
 [=Tacrolimus] reduced, [=mycophenolate n] held, [=prednisone] continued
 No [fever n] or [cough n]; continue [=azithromycin]
 Brought in by mother for [fever]
-No filling defect to suggest [embolism n]. Nothing to suggest [sepsis n]. [Calciphylaxis n] r/o by biopsy
+No filling defect to suggest [embolism n]. Nothing to suggest [sepsis n]. [Gout n] r/o by biopsy
 CONTINUE: [=aspirin]. STOP: [=warfarin n]
 C/w [UTI u], culture grew [Candida], sensitive to [=fluconazole]
 Hx of [CAD h], [gout h] p/w [dyspnea]

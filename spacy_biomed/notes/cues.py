@@ -63,9 +63,9 @@ def parse_group(name: str) -> _Group:
 
     It is a category of `CATEGORIES`, a direction ("forward", "backward", "both") and perhaps a
     reach in words: "negated forward", "negated backward 3". Or it is "stop", for terms that end
-    scopes, perhaps with a category and a direction: "stop negated", "stop uncertain forward". Or it
-    is "none", for terms that only look like cues, "outside", for cues that also count where they
-    begin a mention, or "between", for words of which one may be between two words of any term.
+    scopes, perhaps with a category and a direction: "stop negated", "stop uncertain forward". The
+    group "none" has terms that only look like cues, and "outside" cues that also count where they
+    begin a mention. One word of "between" may be between two words of any term.
     """
     found = _GROUP.fullmatch(name)
     if found is None or not (found["kind"] or (found["category"] and found["direction"])):

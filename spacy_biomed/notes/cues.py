@@ -88,9 +88,10 @@ class CueMatcher:
     A cue ("no evidence of", "ruled out") reaches forward, backward or both ways, to the next stop
     ("but") or the end of the sentence. Of terms that overlap, the first counts, and of these the
     longest; a term that only looks like a cue ("not only") thus hides the cue within it. A stop
-    hides nothing. A term that overlaps a mention counts only if it is the whole mention ("mother"),
-    or begins it and is in no name of a disease or drug ("denies fever"). A mention is negated or
-    uncertain, not both: the nearest cue decides, "uncertain" if both are as near.
+    and a term of "own" hide nothing. A term that overlaps a mention counts only if it is the whole
+    mention ("mother"), or begins it and is in no name of a disease or drug ("denies fever"). A
+    mention is negated or uncertain, not both: the nearest cue decides, "uncertain" if both are as
+    near.
 
     Sources: Chapman et al. 2001, "A Simple Algorithm for Identifying Negated Findings and Diseases
     in Discharge Summaries"; Harkema et al. 2009, "ConText: An Algorithm for Determining Negation,
@@ -174,7 +175,8 @@ class CueMatcher:
             for node in (firsts, root)
             if word in node and (node is root or sentences[place] != sentences[place - 1])
         ]
-        for start, node in starts:
+        for start, first in starts:
+            node = first
             if start < past or (start in taken and start not in mention_ends):
                 continue
             end = start
@@ -198,8 +200,8 @@ class CueMatcher:
                     forward.append((start if limit else past, number, groups[0]))
                 if groups[1]:
                     backward.append((-start, number, groups[1]))
-                if groups[3]:
-                    past = start + 1
+                if groups[3]:  # the first word may begin a term that is not of a sentence's start
+                    past = start + (first is root)
         return forward, backward
 
     def _is_term(self, words: Sequence[int]) -> bool:
@@ -219,7 +221,7 @@ def _by_direction(
         tuple(group for group in acting if group.forward),
         tuple(group for group in acting if group.backward),
         any(group.kind == "outside" for group in groups),
-        all(group.kind == "stop" for group in groups),
+        all(group.kind == "stop" or group.category == OWN for group in groups),
     )
 
 

@@ -53,6 +53,7 @@ def test_sections_say_what_is_family_and_past():
     [
         ("es", "AF: madre con asma. Alergia a aspirina."),
         ("es", "Antecedentes familiares: asma. El paciente toma aspirina."),
+        ("es", "AF: asma. No alérgico a aspirina."),
         ("en", "FH: mother with asma. Allergic to aspirina."),
         ("en", "Family history: asma. No known allergy to aspirina."),
         ("en", "FAMILY HISTORY: asma. Pt takes aspirina."),
@@ -61,6 +62,7 @@ def test_sections_say_what_is_family_and_past():
 def test_sentences_of_the_patient_among_those_of_relatives(language, text):
     asthma, drug = create(language)(text).ents
     assert (asthma._.is_family, drug._.is_family) == (True, False)
+    assert drug._.is_negated == (" No " in text)
     assert drug._.section == "family_history"
 
 

@@ -34,6 +34,8 @@ _NO_NAMES = ("authority", "type material")
 _CSV_REASONS = {"unexpected end of data": "a quotation mark opens a field and none closes it"}
 # Formats whose names have a language.
 _WITH_LANGUAGES = ("rrf", "rf2")
+# Kinds of RxNorm's own names that are not the normal name of their concept.
+_RXNORM_SYNONYMS = ("SY", "TMSY", "PSN", "ET")
 _UMLS_LANGUAGES = {"en": "ENG", "es": "SPA", "fr": "FRE", "de": "GER", "pt": "POR", "it": "ITA"}
 
 
@@ -268,17 +270,29 @@ def _shorten(iri: str) -> str:
 
 
 def _read_rrf(source: Source) -> Iterator[Term]:
-    """UMLS; the semantic types are in MRSTY.RRF, what was merged in MRCUI.RRF."""
-    semantic_types = _split_lines(source.find("MRSTY.RRF", needed=False), "|", 4)
+    """UMLS or RxNorm: names, semantic types, and what was merged, in three files."""
+    is_rxnorm = not source.find("MRCONSO.RRF", needed=False) and bool(
+        source.find("RXNCONSO.RRF", needed=False)
+    )
+    prefix = "RXN" if is_rxnorm else "MR"
+    semantic_types = _split_lines(source.find(f"{prefix}STY.RRF", needed=False), "|", 4)
     types = {row[0]: row[3] for row in semantic_types}
-    retired = _split_lines(source.find("MRCUI.RRF", needed=False), "|", 6)
-    source.successors.update((row[0], row[5]) for row in retired if row[2] == "SY")
+    # What says that one concept took the place of another, and the column with that one.
+    kind_column, kind, successor = (3, "1", 4) if is_rxnorm else (2, "SY", 5)
+    retired = _split_lines(source.find(f"{prefix}CUI.RRF", needed=False), "|", successor + 1)
+    source.successors.update(
+        (row[0], row[successor]) for row in retired if row[kind_column] == kind
+    )
     language = _UMLS_LANGUAGES.get(source.language or "", (source.language or "").upper())
     names: dict[str, list[str]] = defaultdict(list)
-    for row in _split_lines(source.find("MRCONSO.RRF"), "|", 17):
-        if language in ("", row[1]) and row[16] == "N":
+    for row in _split_lines(source.find(f"{prefix}CONSO.RRF"), "|", 17):
+        if language not in ("", row[1]) or row[16] != "N":
+            continue
+        if is_rxnorm:
+            is_preferred = row[11] == "RXNORM" and row[12] not in _RXNORM_SYNONYMS
+        else:
             is_preferred = row[1:3] == [language or "ENG", "P"] and (row[4], row[6]) == ("PF", "Y")
-            names[row[0]].insert(0 if is_preferred else len(names[row[0]]), row[14])
+        names[row[0]].insert(0 if is_preferred else len(names[row[0]]), row[14])
     return (Term(id, tuple(found), types.get(id, "")) for id, found in names.items())
 
 

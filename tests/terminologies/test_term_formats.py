@@ -290,6 +290,28 @@ def test_a_concept_has_the_ids_of_those_that_were_merged_into_it(format, content
     assert [one.former for one in terms] == [former, *[()] * (len(terms) - 1)]
 
 
+def rxnorm(id, source, kind, name, suppressed="N"):
+    return f"{id}|ENG||||||9|9|9||{source}|{kind}|9|{name}||{suppressed}|4096|\n"
+
+
+def test_rxnorm_is_read_as_rrf(tmp_path):
+    files = {
+        "RXNCONSO.RRF": rxnorm("6809", "MSH", "MH", "Metformin HCl")
+        + rxnorm("6809", "RXNORM", "IN", "metformin")
+        + rxnorm("6809", "RXNORM", "TMSY", "metFORMIN")
+        + rxnorm("6809", "DRUGBANK", "SY", "Old name", "O")
+        + rxnorm("151827", "RXNORM", "BN", "Glucophage"),
+        "RXNSTY.RRF": "6809|T109|A1.4.1.2.1|Organic Chemical|AT1|256|\n",
+        "RXNCUI.RRF": "7|06AA|07AB|1|6809|\n8|06AA|07AB|2|6809|\n",
+    }
+    names = ("metformin", "Metformin HCl", "metFORMIN")
+    metformin = Term("6809", names, "Organic Chemical", "", ("7",))
+    folder = write(tmp_path, files)
+    for path in (folder, folder / "RXNCONSO.RRF"):
+        terms, _ = read_terms(path, "rrf", "en")
+        assert terms == [metformin, Term("151827", ("Glucophage",))]
+
+
 @pytest.mark.parametrize("format", sorted(FORMATS.keys() - {"rrf", "rf2"}))
 def test_a_language_is_refused_for_formats_without_one(format, tmp_path):
     path = write(tmp_path, EXPECTED[format][0])

@@ -22,7 +22,7 @@ USES = {
     "_enabled": {"encoders/encoder_model.py"},
     "_scale": {"encoders/encoder_model.py"},
     "_growth_tracker": {"encoders/encoder_model.py"},
-    "_version": {"encoders/torch/torch_weights.py"},
+    "_version": {"encoders/torch/torch_model.py"},
     "_attn_implementation": {"encoders/encoder_model.py"},
     "_commit_hash": {"encoders/loading.py"},
     "_temp_dir": {"bulk/ray_engine.py"},

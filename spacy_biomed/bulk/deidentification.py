@@ -24,23 +24,17 @@ DEIDENTIFIED_BY = f"{MADE_BY}, unfinished"
 
 @dataclass(frozen=True)
 class Deidentification:
-    """How documents are de-identified; plain data, that other processes get.
+    """How documents are de-identified; plain data, that other processes get."""
 
-    Attributes:
-        by_patient: whether documents share surrogates that have the same patient
-            (`files.sources.Columns`); else each document has its own.
-        mode: "tags" or "surrogates"; None for the pipeline's own.
-        kinds: label to kind, added to the pipeline's.
-        patterns: whether `biomed_phi_patterns` runs; None to add it where the language has any.
-        secret_file: file with the secret; None for the environment variable.
-        repair: whether texts that are still encoded are decoded first (`encoded_text.repair`).
-    """
-
+    # Whether documents share surrogates that have the same patient (`files.sources.Columns`); else
+    # each document has its own.
     by_patient: bool = False
-    mode: str | None = None
-    kinds: dict[str, str] = field(default_factory=dict)
+    mode: str | None = None  # "tags" or "surrogates"; None for the pipeline's own
+    kinds: dict[str, str] = field(default_factory=dict)  # label to kind, added to the pipeline's
+    # Whether `biomed_phi_patterns` runs; None to add it where the language has any.
     patterns: bool | None = None
-    secret_file: str | None = None
+    secret_file: str | None = None  # file with the secret; None for the environment variable
+    # Whether texts that are still encoded are decoded first (`encoded_text.repair`).
     repair: bool = False
 
     def prepare(self, nlp: Language) -> BiomedDeidentifier:

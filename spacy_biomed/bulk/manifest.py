@@ -45,19 +45,14 @@ class FinishedShard:
 
 @dataclass
 class Manifest:
-    """What a run reads and how it is cut into shards.
+    """What a run reads and how it is cut into shards."""
 
-    Attributes:
-        pipeline: name, version and checksum, and the versions of the packages that run it.
-        settings: everything else that the output depends on.
-        parts: name, state, checksum and number of rows of each part of the input.
-        shards: in ascending order.
-    """
-
+    # Name, version and checksum, and the versions of the packages that run it.
     pipeline: dict[str, str]
-    settings: dict[str, Any]
+    settings: dict[str, Any]  # everything else that the output depends on
+    # Name, state, checksum and number of rows of each part of the input.
     parts: list[dict[str, object]]
-    shards: list[Shard]
+    shards: list[Shard]  # in ascending order
 
 
 def open_manifest(

@@ -10,19 +10,11 @@ from typing import BinaryIO
 
 from ..deidentification.vault import check_identifier, identifier_place
 from ..errors import BiomedError
+from ..files import sources
 from ..files.compression import max_line, open_binary
 from ..files.outputs import check_replaceable, replace_text, replacing_directory, replacing_file
 from ..files.records import Layout, format_fields
-from ..files.sources import (
-    Columns,
-    Item,
-    JsonList,
-    Part,
-    RecordFile,
-    TextFolder,
-    find_kind,
-    find_parts,
-)
+from ..files.sources import Columns, Item, Part
 
 MADE_BY = "spacy biomed deidentify"
 # The endings of a format that may stand for each other.
@@ -36,8 +28,8 @@ Writer = Callable[[Item, str], None]
 
 def find_texts(path: Path, columns: Columns, layout: Layout = Layout()) -> Part:
     """A file of texts, or a folder of .txt files, that can be written with other texts."""
-    (first, *others) = find_parts(path, columns, layout, is_copied=True)
-    if others or (path.is_dir() and not isinstance(first, TextFolder)):
+    (first, *others) = sources.find_parts(path, columns, layout, is_copied=True)
+    if others or (path.is_dir() and not isinstance(first, sources.TextFolder)):
         raise BiomedError(
             f"{first.path}: in a folder, each .txt file is a document; give this by itself"
         )
@@ -47,7 +39,7 @@ def find_texts(path: Path, columns: Columns, layout: Layout = Layout()) -> Part:
 def list_columns(path: Path, text_field: str, layout: Layout = Layout()) -> tuple[str, ...]:
     """The columns of a file besides that of the text; of objects, the fields of the first."""
     part = find_texts(path, Columns(text_field), layout)
-    names = part.list_columns() if isinstance(part, RecordFile) else []
+    names = part.list_columns() if isinstance(part, sources.RecordFile) else []
     return tuple(name for name in names if name != text_field)
 
 
@@ -73,7 +65,7 @@ def writing_texts(
         stack.enter_context(_writing_identifier(output, identifier))
         partial = stack.enter_context(replacing_file(output, [source]))
         stack.enter_context(_writing_identifier(output, ""))
-        if find_kind(source.name) == ".parquet":
+        if sources.find_kind(source.name) == ".parquet":
             yield stack.enter_context(_writing_parquet(source, partial, columns))
             return
         file = stack.enter_context(open_binary(partial, "wb", output.suffix.lower()))
@@ -99,8 +91,8 @@ def check_same_format(source: Path, output: Path) -> None:
     """
     if source.is_dir():
         return
-    family = next((one for one in _FAMILIES if find_kind(source.name) in one), None)
-    if family and find_kind(output.name) not in family:
+    family = next((one for one in _FAMILIES if sources.find_kind(source.name) in one), None)
+    if family and sources.find_kind(output.name) not in family:
         raise BiomedError(f"{output}: name a {family[0]} file, as {source.name} is one")
 
 
@@ -134,11 +126,11 @@ def _write_note(path: Path, text: str, layout: Layout) -> None:
 def _writing_lines(
     source: Path, output: Path, file: BinaryIO, columns: Columns, layout: Layout
 ) -> Iterator[Writer]:
-    kind = find_kind(source.name)
+    kind = sources.find_kind(source.name)
     encoding, end = _find_style(source, layout)
     writer = codecs.getwriter(encoding)(file)
     delimiter = layout.find_delimiter(output)
-    is_list = kind == ".json" and JsonList.has_list(source)
+    is_list = kind == ".json" and sources.JsonList.has_list(source)
     begin, end = ("[\n", "") if is_list else ("", end)
 
     def format_record(values: list[object]) -> str:

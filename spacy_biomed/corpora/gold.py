@@ -11,17 +11,9 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.util import get_words_and_spaces
 
+from ..annotations import document_keys
 from ..annotations.annotation_scope import AnnotationScope, set_scope
 from ..annotations.assertions import set_assertions
-from ..annotations.document_keys import (
-    ANSWER_KEY,
-    DOCUMENT_ID,
-    NIL,
-    PART_OF,
-    UNALIGNED_ANSWERS,
-    UnalignedMention,
-    set_unaligned,
-)
 from ..annotations.marked_arguments import find_marked_arguments
 from ..annotations.pairs import mark_pair
 from ..annotations.relation_layer import SpanRelation
@@ -57,7 +49,7 @@ class Placement:
         return sorted(self.placed.values(), key=lambda span: (span.start, span.end))
 
     @property
-    def unaligned(self) -> list[UnalignedMention]:
+    def unaligned(self) -> list[document_keys.UnalignedMention]:
         """The mentions without a span, in text order, with the outermost offsets of fragments."""
         mentions = [*self.inside_token, *self.overlapping, *self.discontinuous]
         return sorted((mention.start, mention.end, mention.label) for mention in mentions)
@@ -81,7 +73,7 @@ def place_mentions(
     for mention in sorted(placement.mentions, key=lambda one: (one.start - one.end, one.start)):
         given = [one.attributes.get(identifier, "").strip() for one in same[_key(mention)]]
         known = dict.fromkeys(one for one in given if one and one.lower() not in _NO_CONCEPT)
-        kb_id = "; ".join(known) or (NIL if any(given) else "")
+        kb_id = "; ".join(known) or (document_keys.NIL if any(given) else "")
         span = doc.char_span(mention.start, mention.end, label=mention.label, kb_id=kb_id)
         if mention.is_discontinuous:
             placement.discontinuous.append(mention)
@@ -162,9 +154,9 @@ def create_doc(nlp: Language, document: Document) -> Doc:
         marks = [1 if not token.i or token.idx in sentence_starts else -1 for token in doc]
         # All at once: for each token that is set alone, spaCy looks through the whole document.
         doc.from_array([SENT_START], np.array(marks, dtype="int64").astype("uint64"))
-    doc.user_data[DOCUMENT_ID] = document.id
+    doc.user_data[document_keys.DOCUMENT_ID] = document.id
     if document.part_of is not None:
-        doc.user_data[PART_OF] = document.part_of
+        doc.user_data[document_keys.PART_OF] = document.part_of
     return doc
 
 
@@ -193,8 +185,8 @@ def annotate(
         mark_pair(doc)
     answers = place_mentions(doc, document.answers or (), flat=False)
     if document.answers is not None:
-        doc.spans[ANSWER_KEY] = answers.spans
-        set_unaligned(doc, answers.unaligned, name=UNALIGNED_ANSWERS)
+        doc.spans[document_keys.ANSWER_KEY] = answers.spans
+        document_keys.set_unaligned(doc, answers.unaligned, name=document_keys.UNALIGNED_ANSWERS)
     if document.relations is not None and _marks_arguments(document):
         arguments = place_mentions(doc, document.mentions or (), flat=False)
         doc._.relations, lost = place_relations(document, arguments.placed)
@@ -210,7 +202,7 @@ def annotate(
             span, said = mentions.placed.get(_key(mention)), read_assertions(mention)
             if span is not None and said:
                 set_assertions(span, said)
-        set_unaligned(doc, mentions.unaligned)
+        document_keys.set_unaligned(doc, mentions.unaligned)
         regions = {(*place, one.label) for one in document.uncertain for place in one.fragments}
         set_scope(doc, AnnotationScope(document.annotated_labels, tuple(regions)), spans_key)
     doc._.relations, lost = place_relations(document, mentions.placed)

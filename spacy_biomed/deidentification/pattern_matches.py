@@ -9,13 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from ..errors import BiomedError, add_hint, suggest
-from .pattern_finders import (
-    find_columns,
-    find_institutions,
-    find_phones,
-    find_places,
-    find_web_addresses,
-)
+from . import pattern_finders
 from .pattern_people import find_people
 from .pattern_rules import Found, apply_table
 from .plain_text import PlainText
@@ -63,19 +57,19 @@ _Finder = Callable[[PlainText, str], Found]
 # A match of an earlier finder is preferred to an overlapping one of a later finder, of which the
 # part before it stays.
 _FINDERS: tuple[_Finder, ...] = (
-    find_columns,
-    find_web_addresses,
+    pattern_finders.find_columns,
+    pattern_finders.find_web_addresses,
     partial(apply_table, "dates"),
     partial(apply_table, "identifiers"),
-    find_phones,
+    pattern_finders.find_phones,
     partial(apply_table, "postal_codes"),
     partial(apply_table, "ages"),
     partial(apply_table, "addresses"),
-    find_institutions,
+    pattern_finders.find_institutions,
     partial(apply_table, "companies"),
     partial(apply_table, "circumstances"),
     find_people,
-    find_places,
+    pattern_finders.find_places,
 )
 
 

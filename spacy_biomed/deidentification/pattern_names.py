@@ -20,20 +20,14 @@ _MAX_WORDS = 7
 
 
 class Word(NamedTuple):
-    """A word of a text: its place, its folded form, and what is known about it.
-
-    Attributes:
-        shape: "l" for lower case, "u" for capitals, "t" for a capital first, "i" for an initial.
-        known: "given", "surname" or "" for a name that is known.
-        is_ordinary: whether it is also, or only, a word of clinical texts.
-    """
+    """A word of a text: its place, its folded form, and what is known about it."""
 
     start: int
     end: int
     form: str
-    shape: str
-    known: str
-    is_ordinary: bool
+    shape: str  # "l" for lower case, "u" for capitals, "t" for a capital first, "i" for an initial
+    known: str  # "given", "surname" or "" for a name that is known
+    is_ordinary: bool  # whether it is also, or only, a word of clinical texts
 
     def is_clear(self) -> bool:
         return bool(self.known) and not self.is_ordinary

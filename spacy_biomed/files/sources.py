@@ -17,25 +17,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import BiomedError, escape, first_line
+from . import records
 from .article_xml import read_articles
 from .compression import COMPRESSED_ENDINGS, max_line, open_binary, reading, strip_compression
 from .digests import hash_file, hash_pieces
 from .folders import FoundFile, find_files
 from .parquet import read_rows, read_shape
-from .records import (
-    Layout,
-    Record,
-    check_text,
-    decode_file,
-    explain_json,
-    parse_json,
-    read_delimited,
-    read_header,
-    read_objects,
-    read_text_lines,
-    show_names,
-    too_long,
-)
+from .records import Layout, Record
 
 # Formats that have their own compression.
 _COMPRESSED_FORMATS = (".parquet", ".spacy")
@@ -78,18 +66,14 @@ class Item(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """How an input is read.
-
-    Attributes:
-        is_copied: whether documents are written again in the form of the input: they are known by
-            their place, and a blank line of a text is one too.
-        text_option: what names the column of the text, for messages.
-    """
+    """How an input is read."""
 
     columns: Columns = Columns()
     layout: Layout = Layout()
+    # Whether documents are written again in the form of the input: they are known by their place,
+    # and a blank line of a text is one too.
     is_copied: bool = False
-    text_option: str = "--text-column"
+    text_option: str = "--text-column"  # what names the column of the text, for messages
 
     def named_columns(self) -> dict[str, str]:
         """The columns that an input must have, each with the option that names it."""
@@ -259,7 +243,7 @@ class TextLines(RecordFile):
     """A text file with a document on each line that is not blank."""
 
     def records(self, offset: int = 0) -> Iterator[Record]:
-        lines = read_text_lines(self.path, self.how.layout, offset)
+        lines = records.read_text_lines(self.path, self.how.layout, offset)
         return (line for line in lines if self.how.is_copied or line.error or line.value.strip())
 
 
@@ -267,7 +251,7 @@ class JsonLines(RecordFile):
     """A file with a JSON object on each line."""
 
     def records(self, offset: int = 0) -> Iterator[Record]:
-        return read_objects(self.path, self.how.layout, offset)
+        return records.read_objects(self.path, self.how.layout, offset)
 
     def find_offsets(self) -> Iterator[int]:
         """Yield the offset of each row, and check that objects have the fields that are named."""
@@ -292,14 +276,14 @@ class JsonList(JsonLines):
 
     def records(self, offset: int = 0) -> Iterator[Record]:
         with open_binary(self.path, "rb", self.path.suffix.lower()) as file:
-            text, damage = decode_file(file.read(), self.how.layout)
+            text, damage = records.decode_file(file.read(), self.how.layout)
         if damage:
             raise BiomedError(f"{self.path}: {damage}")
         try:
-            values = parse_json(text)
+            values = records.parse_json(text)
         except (ValueError, RecursionError) as error:
             where = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-            problem = explain_json(error, "mend the file")
+            problem = records.explain_json(error, "mend the file")
             raise BiomedError(f"{self.path}{where}: {problem}") from None
         for number, value in enumerate(values[offset:], start=offset):
             problem = "" if isinstance(value, dict) else "no object; write a list of objects"
@@ -318,14 +302,14 @@ class DelimitedFile(RecordFile):
     def __init__(self, path: Path, name: str, how: Reading):
         super().__init__(path, name, how)
         with reading(path):
-            self._names = read_header(path, how.layout)
+            self._names = records.read_header(path, how.layout)
         _check_columns(path, how, self._names)
 
     def list_columns(self) -> list[str]:
         return self._names
 
     def records(self, offset: int = 0) -> Iterator[Record]:
-        return read_delimited(self.path, self._names, self.how.layout, offset)
+        return records.read_delimited(self.path, self._names, self.how.layout, offset)
 
 
 class ParquetPart(RecordFile):
@@ -401,8 +385,8 @@ class TextFolder(Part):
             reason = getattr(problem, "strerror", None) or escape(first_line(problem))
             return Item(printable(id), error=f"cannot be read ({reason})")
         if len(content) > max_line():
-            return Item(printable(id), error=too_long("file"))
-        text, error = decode_file(content, self.how.layout)
+            return Item(printable(id), error=records.too_long("file"))
+        text, error = records.decode_file(content, self.how.layout)
         return Item(printable(id) if error else id, text, error)
 
     def find_state(self) -> str:
@@ -580,7 +564,7 @@ def _create_item(fields: dict[str, object], how: Reading, place: str) -> Item:
         return Item(id, error=f"no text in the column {columns.text}")
     if not is_text(text):
         return Item(id, error="a text that is not UTF-8, or has half of a surrogate pair")
-    if error := check_text(text):
+    if error := records.check_text(text):
         return Item(id, error=error)
     patient = ""
     if columns.patient is not None:
@@ -638,7 +622,7 @@ def _check_columns(path: Path, how: Reading, found: list[str]) -> None:
             if len(found) == 1 and any(character in found[0] for character in ",;|\t"):
                 option = "--text-column, or the character between fields with --delimiter"
             raise BiomedError(
-                f"{path}: no column {name}, but {show_names(found)}; name it with {option}"
+                f"{path}: no column {name}, but {records.show_names(found)}; name it with {option}"
             )
 
 

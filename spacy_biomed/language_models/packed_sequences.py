@@ -38,14 +38,10 @@ Progress = Callable[[int], object]
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """A sequence without the special tokens around it.
+    """A sequence without the special tokens around it."""
 
-    Attributes:
-        ids: (pieces,) vocabulary ids, including separators between documents.
-        word_starts: (pieces,) whether each begins a word; False first if a word was cut there.
-    """
-
-    ids: Ints1d
+    ids: Ints1d  # (pieces,) vocabulary ids, including separators between documents
+    # (pieces,) whether each begins a word; False first if a word was cut there.
     word_starts: np.ndarray
 
 

@@ -10,13 +10,7 @@ from transformers import PreTrainedModel
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..errors import BiomedError
 from ..files.outputs import replacing_directory
-from . import run_folders
-from .initialization import (
-    check_positions,
-    create_config,
-    create_language_model,
-    load_language_model,
-)
+from . import initialization, run_folders
 from .packed_sequences import hash_text
 from .recipe import Existing, FreshEncoder, PretrainingRecipe
 from .run_folders import RunReport
@@ -61,14 +55,16 @@ def prepare_model(
     encoder = recipe.encoder
     if not isinstance(encoder, Existing):
         tokenizer = prepare_vocabulary(recipe, console)
-        config = create_config(tokenizer, encoder)
-        model = create_language_model(config, seed=recipe.training.seed, on_cpu=on_cpu)
+        config = initialization.create_config(tokenizer, encoder)
+        model = initialization.create_language_model(
+            config, seed=recipe.training.seed, on_cpu=on_cpu
+        )
         begun = ", begun from counts of its text" if encoder.start == "text" else ""
         return tokenizer, model, f"Trained from scratch by masked language modelling{begun}."
-    tokenizer, model, has_new_head = load_language_model(
+    tokenizer, model, has_new_head = initialization.load_language_model(
         encoder.name, encoder.revision, on_cpu=on_cpu, seed=recipe.training.seed
     )
-    check_positions(recipe, model, "encoder")
+    initialization.check_positions(recipe, model, "encoder")
     head = ", with a new language-model head" if has_new_head else ""
     if has_new_head and console is not None:
         console.print("The encoder has no head for masked language modelling: a new one is trained")

@@ -25,15 +25,8 @@ from ..encoders.batching.concurrency import describe_processor
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
 from ..encoders.loading import read_config, read_weights, save_encoder, without_warnings
 from ..errors import BiomedError
+from ..files import outputs
 from ..files.digests import hash_pieces, read_blocks
-from ..files.outputs import (
-    delete_directory,
-    find_paths,
-    replace_text,
-    replacing_directory,
-    replacing_file,
-    working_directory,
-)
 from ..files.templates import read_template
 from .batches import TrainingBatches
 from .packed_sequences import PackedText, fingerprint, prepare_text
@@ -105,10 +98,10 @@ def open_run(recipe: TrainingRecipe, state: PartialState) -> Iterator[Path | Non
     if not state.is_main_process:
         yield None
         return
-    sources = list(find_paths(recipe.model_dump(exclude={"output", "paths"})))
+    sources = list(outputs.find_paths(recipe.model_dump(exclude={"output", "paths"})))
     with (
-        replacing_directory(recipe.output.directory, recipe.made_by, sources) as partial,
-        working_directory(recipe.output.work, recipe.made_by, sources),
+        outputs.replacing_directory(recipe.output.directory, recipe.made_by, sources) as partial,
+        outputs.working_directory(recipe.output.work, recipe.made_by, sources),
     ):
         yield partial
 
@@ -131,7 +124,7 @@ def claim_text(
     with counting("Documents tokenized", console) as progress:
         texts = prepare_text(recipe, tokenizer, work / TEXT, progress)
     if state.is_main_process:
-        replace_text(work / RUN, json.dumps(identity, indent=2))
+        outputs.replace_text(work / RUN, json.dumps(identity, indent=2))
     return texts
 
 
@@ -168,7 +161,7 @@ def _check_run(work: Path, identity: dict[str, Any]) -> None:
             "to start again, or give another output.directory"
         )
     for path in {*(work / CHECKPOINTS).glob("checkpoint-*")}.difference(complete.values()):
-        delete_directory(path)
+        outputs.delete_directory(path)
 
 
 def train(
@@ -264,7 +257,7 @@ class RunLog(TrainerCallback):
 
     def on_train_begin(self, args: object, state: TrainerState, *_: object, **event: Any) -> None:
         rows = [row for row in read_rows(self.path) if 0 < row["step"] <= state.global_step]
-        with replacing_file(self.path) as partial:
+        with outputs.replacing_file(self.path) as partial:
             srsly.write_jsonl(partial, rows)
         if rows:
             self.pieces, self.seconds = rows[-1]["pieces"], rows[-1]["seconds"]

@@ -6,26 +6,15 @@ from hashlib import blake2b
 from pathlib import Path
 
 from ..errors import BiomedError, escape
-from ..files import folders
+from ..files import folders, sources
 from ..files.compression import strip_compression
 from ..files.records import Layout
-from ..files.sources import (
-    TABLES,
-    TEXTS,
-    ArticleFile,
-    Columns,
-    ParquetPart,
-    Reading,
-    RecordFile,
-    TextLines,
-    find_kind,
-)
 
-_KINDS: Mapping[str, type[RecordFile]] = {
-    **TEXTS,
-    **{ending: kind for ending, kind in TABLES.items() if ending != ".json"},
-    ".xml": ArticleFile,
-    ".nxml": ArticleFile,
+_KINDS: Mapping[str, type[sources.RecordFile]] = {
+    **sources.TEXTS,
+    **{ending: kind for ending, kind in sources.TABLES.items() if ending != ".json"},
+    ".xml": sources.ArticleFile,
+    ".nxml": sources.ArticleFile,
 }
 # One side of a parallel corpus of OPUS, such as EMEA.en-es.es: a line for each sentence.
 _MOSES = re.compile(r"\.(\w{2,3})-(\w{2,3})\.(?:\1|\2)$")
@@ -124,22 +113,22 @@ def _is_text(name: str) -> bool:
     return _find_class(name) is not None
 
 
-def _find_class(name: str) -> type[RecordFile] | None:
+def _find_class(name: str) -> type[sources.RecordFile] | None:
     """The class of a file by the ending of its name; None if it is unknown."""
-    kind = find_kind(name, _KINDS)
+    kind = sources.find_kind(name, _KINDS)
     if kind is None and _MOSES.search(strip_compression(name.lower())):
-        return TextLines
+        return sources.TextLines
     return None if kind is None else _KINDS[kind]
 
 
 def _read_file(path: Path, text_field: str, layout: Layout) -> Iterator[str]:
     kind = _find_class(path.name)
     assert kind is not None  # find_files has looked
-    how = Reading(Columns(text_field), layout, text_option=_BY_OPTION)
+    how = sources.Reading(sources.Columns(text_field), layout, text_option=_BY_OPTION)
     part = kind(path, path.name, how)
-    if isinstance(part, ParquetPart) and _IS_ERROR in part.list_columns():
-        columns = Columns(text_field, keep=(_IS_ERROR,))
-        part = ParquetPart(path, path.name, how._replace(columns=columns))
+    if isinstance(part, sources.ParquetPart) and _IS_ERROR in part.list_columns():
+        columns = sources.Columns(text_field, keep=(_IS_ERROR,))
+        part = sources.ParquetPart(path, path.name, how._replace(columns=columns))
     for place, value in part.read_strictly():
         if isinstance(value, str):
             yield value

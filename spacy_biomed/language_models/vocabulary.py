@@ -6,15 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tokenizers import (
-    AddedToken,
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-)
+import tokenizers
+from tokenizers import Tokenizer
 from tokenizers.trainers import BpeTrainer, WordPieceTrainer
 
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
@@ -91,7 +84,7 @@ def learn_word_pieces(texts: Iterable[str], size: int, *, lowercase: bool = Fals
     vocabulary = _train(texts, size, [*SPECIAL_TOKENS, *inside_words], lowercase)
     tokenizer = _create_tokenizer(vocabulary, lowercase)
     tokenizer.add_special_tokens(SPECIAL_TOKENS)
-    tokenizer.post_processor = processors.TemplateProcessing(
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
@@ -105,13 +98,13 @@ def learn_byte_pairs(texts: Iterable[str], size: int) -> Tokenizer:
     Radford et al. 2019, "Language Models are Unsupervised Multitask Learners". Text and special
     tokens are treated as by RoBERTa's tokenizer, with its ids: <s> 0, <pad> 1, </s> 2, <unk> 3.
     """
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
     least = len(BPE_SPECIAL_TOKENS) + len(alphabet) + 1
     if size < least:
         raise BiomedError(f"a vocabulary of {size} cannot hold all bytes: at least {least}")
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer = Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
     trainer = BpeTrainer(
         vocab_size=size - 1,
         min_frequency=_MIN_FREQUENCY,
@@ -121,8 +114,8 @@ def learn_byte_pairs(texts: Iterable[str], size: int) -> Tokenizer:
     )
     tokenizer.train_from_iterator(_require_words(texts), trainer)
     # A space before the token belongs to it, as in RoBERTa.
-    tokenizer.add_special_tokens([AddedToken(BPE_MASK, lstrip=True, special=True)])
-    tokenizer.post_processor = processors.RobertaProcessing(
+    tokenizer.add_special_tokens([tokenizers.AddedToken(BPE_MASK, lstrip=True, special=True)])
+    tokenizer.post_processor = tokenizers.processors.RobertaProcessing(
         ("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False
     )
     return tokenizer
@@ -180,9 +173,9 @@ def _train(texts: Iterable[str], size: int, first: list[str], lowercase: bool) -
 
 
 def _create_tokenizer(vocabulary: dict[str, int], lowercase: bool) -> Tokenizer:
-    model = models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100)
+    model = tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100)
     tokenizer = Tokenizer(model)
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = tokenizers.decoders.WordPiece()
     return tokenizer

@@ -13,28 +13,21 @@ from .activations import create_activation
 
 
 class MentionPlaces(NamedTuple):
-    """The mentions of a batch of documents.
-
-    Attributes:
-        places: three arrays of (mentions, 2), for mentions, for what is read before them, and for
-            what is read after them: the first row of all documents', and the one after the last.
-    """
+    """The mentions of a batch of documents."""
 
     docs: list[Doc]
+    # Three arrays of (mentions, 2), for mentions, for what is read before them, and for what is
+    # read after them: the first row of all documents', and the one after the last.
     places: list[Ints2d]
 
 
 class MentionPairs(NamedTuple):
-    """The pairs of mentions of a batch of documents, those of a pair of concepts one after another.
-
-    Attributes:
-        counts: (concept pairs,) how many pairs of mentions each has, at least one.
-        places: three arrays of (mention pairs, 2), for heads, for tails, and for what is between
-            them: the first row of all documents', and the one after the last.
-    """
+    """The pairs of mentions of documents, those of a pair of concepts one after another."""
 
     docs: list[Doc]
-    counts: Ints1d
+    counts: Ints1d  # (concept pairs,) how many pairs of mentions each has, at least one
+    # Three arrays of (mention pairs, 2), for heads, for tails, and for what is between them: the
+    # first row of all documents', and the one after the last.
     places: list[Ints2d]
     features: Floats2d
 

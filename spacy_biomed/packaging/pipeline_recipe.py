@@ -8,14 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import (
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    model_validator,
-)
+import pydantic
+from pydantic import Field, model_validator
 
 from ..errors import quote
 from ..settings.sections import ConfigFile, Section, check_name, read_sections
@@ -32,7 +26,7 @@ class SourceCorpus(Section):
     format: str | None = None
     language: str | None = None
     encoding: str | None = None
-    n_sents: PositiveInt = 1
+    n_sents: pydantic.PositiveInt = 1
     tag_label: str | None = None
     labels: list[str] = []
     map: dict[str, str] = {}
@@ -40,9 +34,9 @@ class SourceCorpus(Section):
     dev: list[Path] = []
     test: list[Path] = []
     replace_mentions: Path | None = None
-    copies: PositiveInt | None = None
+    copies: pydantic.PositiveInt | None = None
     on_error: Literal["stop", "skip"] = "stop"
-    seed: NonNegativeInt = 0
+    seed: pydantic.NonNegativeInt = 0
 
 
 class Combination(Section):
@@ -56,9 +50,9 @@ class Combination(Section):
 class Training(Section):
     """The settings of a training; None for those of the template, others by their dotted names."""
 
-    epochs: PositiveInt | None = None
-    batch_words: PositiveInt | None = None
-    learn_rate: PositiveFloat | None = None
+    epochs: pydantic.PositiveInt | None = None
+    batch_words: pydantic.PositiveInt | None = None
+    learn_rate: pydantic.PositiveFloat | None = None
     template: str | None = None
     config: dict[str, object] = {}
 
@@ -68,7 +62,7 @@ class TeacherSection(Training):
 
     encoder: str | None = None
     pipeline: str | None = None
-    seeds: Annotated[list[NonNegativeInt], Field(min_length=1)] = [0]
+    seeds: Annotated[list[pydantic.NonNegativeInt], Field(min_length=1)] = [0]
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> "TeacherSection":
@@ -81,8 +75,8 @@ class Texts(Section):
     """[texts]: unlabelled text, a document a line, that teachers annotate for their students."""
 
     paths: Annotated[list[Path], Field(min_length=1)]
-    words: NonNegativeInt = 0  # that are drawn; 0 for all
-    seed: NonNegativeInt = 0
+    words: pydantic.NonNegativeInt = 0  # that are drawn; 0 for all
+    seed: pydantic.NonNegativeInt = 0
 
 
 class Student(Training):
@@ -92,9 +86,9 @@ class Student(Training):
     source: str | None = None
     source_share: Annotated[float, Field(ge=0, lt=1)] = 0
     teachers: list[str] | None = None
-    seed: NonNegativeInt = 0
+    seed: pydantic.NonNegativeInt = 0
     precision: Literal["int8", "fp32"] = "int8"
-    max_loss: NonNegativeFloat = 1.0
+    max_loss: pydantic.NonNegativeFloat = 1.0
     unseen_share: Annotated[float, Field(gt=0, lt=1)] | None = None
     target_recall: list[str] = []
     place: Path | None = None

@@ -12,16 +12,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model, to_numpy
 from thinc.types import Floats2d, Ints2d
 
-from ..annotations.assertions import (
-    ASSERTIONS,
-    ASSERTIONS_KEY,
-    THRESHOLD,
-    copy_assertions,
-    get_probabilities,
-    install_assertions,
-    list_assertions,
-    set_assertions,
-)
+from ..annotations import assertions
 from ..annotations.seen_mentions import mentions_of
 from ..encoders.batching.ragged import borders
 from ..errors import BiomedError, list_choices
@@ -84,15 +75,13 @@ class BiomedAssertion(CalibratedHead, LabelHead):
     averages: ClassVar = {"micro average over assertions": "micro"}
     learns: ClassVar = {"assertion": {}}
     config_templates: ClassVar = {"assertion": "assertion"}
-    annotation_keys = (ASSERTIONS_KEY,)
+    annotation_keys = (assertions.ASSERTIONS_KEY,)
     reads_entities = True
 
     @classmethod
-    def copy_layer(
-        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
-    ) -> bool:
+    def copy_layer(cls, reader: TrainablePipe, source: Doc, target: Doc, prefix: str = "") -> bool:
         """Copy the places that have assertions, but no entities, which others would learn."""
-        return copy_assertions(source, target)
+        return assertions.copy_assertions(source, target)
 
     def __init__(
         self,
@@ -110,11 +99,11 @@ class BiomedAssertion(CalibratedHead, LabelHead):
         super().__init__(**own_arguments(locals()), calibration=None)
         check_share(name, "rules_share", rules_share)
         check_least(name, "window", window, 0)
-        install_assertions()
+        assertions.install_assertions()
 
     def add_label(self, label: str) -> int:
-        if label not in ASSERTIONS:
-            advice = list_choices(label, ASSERTIONS)
+        if label not in assertions.ASSERTIONS:
+            advice = list_choices(label, assertions.ASSERTIONS)
             raise BiomedError(f"[components.{self.name}] labels = '{label}': {advice}")
         return super().add_label(label)
 
@@ -148,10 +137,10 @@ class BiomedAssertion(CalibratedHead, LabelHead):
         rows, share = iter(predictions.probabilities.tolist()), self.cfg["rules_share"]
         for spans in predictions.compared:
             for span in spans:
-                found = dict(get_probabilities(span))
+                found = dict(assertions.get_probabilities(span))
                 for label, value in zip(self.labels, next(rows), strict=True):
                     found[label] = share * found.get(label, value) + (1.0 - share) * value
-                set_assertions(span, found)
+                assertions.set_assertions(span, found)
 
     def compare(self, example: Example) -> Compared | None:
         return compare_assertions(example, self.labels)
@@ -159,7 +148,7 @@ class BiomedAssertion(CalibratedHead, LabelHead):
     def has_annotation(self, example: Example) -> bool:
         return any(
             not stored.keys().isdisjoint(self.labels)
-            for _, _, stored in list_assertions(example.reference)
+            for _, _, stored in assertions.list_assertions(example.reference)
         )
 
     def learn(self, examples: list[Example], docs: list[Doc]) -> float:
@@ -187,9 +176,9 @@ class BiomedAssertion(CalibratedHead, LabelHead):
     def find_labels(self, examples: Iterable[Example]) -> list[str]:
         found: set[str] = set()
         for example in examples:
-            for _, _, stored in list_assertions(example.reference):
+            for _, _, stored in assertions.list_assertions(example.reference):
                 found.update(stored)
-        return [label for label in ASSERTIONS if label in found]
+        return [label for label in assertions.ASSERTIONS if label in found]
 
     def _find_entities(self, doc: Doc) -> list[Span]:
         labels = self.cfg["entity_labels"]
@@ -206,7 +195,7 @@ class BiomedAssertion(CalibratedHead, LabelHead):
         for example in examples:
             doc = example.predicted
             found.append([])
-            for start, end, stored in list_assertions(example.reference):
+            for start, end, stored in assertions.list_assertions(example.reference):
                 values = [stored.get(label, np.nan) for label in self.labels]
                 check_probabilities(doc, self.labels, values, of="a mention in ")
                 span = doc.char_span(start, end, alignment_mode="expand")
@@ -232,7 +221,7 @@ make_biomed_assertion = register_factory(
     configure_head(
         "MentionClassifier", "assertion_scorer", pooling="mean", hidden_width=128, dropout=0.1
     ),
-    assigns=[f"span._.{name}" for name in ASSERTIONS],
+    assigns=[f"span._.{name}" for name in assertions.ASSERTIONS],
     default_score_weights={
         "assertion_micro_f": 1.0,
         "assertion_micro_p": 0.0,
@@ -278,8 +267,8 @@ def compare_assertions(example: Example, labels: Collection[str]) -> Compared | 
     """The gold and predicted assertions that `score_assertions` counts; None without any gold."""
     gold, predicted = (
         {
-            (start, end, label): value >= THRESHOLD
-            for start, end, stored in list_assertions(doc)
+            (start, end, label): value >= assertions.THRESHOLD
+            for start, end, stored in assertions.list_assertions(doc)
             for label, value in stored.items()
             if label in labels
         }

@@ -10,17 +10,10 @@ from spacy.tokens import Doc, Span
 from ..annotations.abbreviations import abbreviate_binomial, find_abbreviations
 from ..annotations.seen_mentions import mentions_of
 from ..normalization import get_text
+from . import mention_layer
 from .described import Described
 from .encoder_head import check_share
 from .factories import register_factory
-from .mention_layer import (
-    covered_tokens,
-    get_confidence,
-    insert_mentions,
-    install_extensions,
-    set_confidence,
-    write_mentions,
-)
 
 FACTORY = "biomed_consistency"
 
@@ -96,7 +89,7 @@ class BiomedConsistency(Described, Pipe):
     ):
         check_share(name, "least_confidence", least_confidence)
         check_share(name, "least_share", least_share)
-        install_extensions()
+        mention_layer.install_extensions()
         self.name = name
         self._spans_key = spans_key
         self._least_confidence = least_confidence
@@ -108,15 +101,15 @@ class BiomedConsistency(Described, Pipe):
         if spans:
             words = _Words(doc)
             agreed = _agree(spans, words)
-            agreed = insert_mentions(agreed, list(_defined(doc, agreed, words)))
-            agreed = insert_mentions(agreed, list(self._repeated(agreed, words)))
+            agreed = mention_layer.insert_mentions(agreed, list(_defined(doc, agreed, words)))
+            agreed = mention_layer.insert_mentions(agreed, list(self._repeated(agreed, words)))
             if agreed != spans:
-                write_mentions(doc, self._spans_key, sorted(agreed))
+                mention_layer.write_mentions(doc, self._spans_key, sorted(agreed))
         return doc
 
     def _repeated(self, spans: list[Span], words: _Words) -> Iterator[Span]:
         """The places with the words of a mention that are in no mention yet."""
-        covered = covered_tokens(spans)
+        covered = mention_layer.covered_tokens(spans)
         for own in words.group(spans).values():
             starts = words.find(own[0])
             share = len(own) / len(starts)
@@ -138,19 +131,19 @@ make_biomed_consistency = register_factory(
 
 
 def _meaning(span: Span) -> Meaning:
-    return span.label_, get_confidence(span)
+    return span.label_, mention_layer.get_confidence(span)
 
 
 def _certainty(span: Span) -> float:
     """The probability; 1 where none is known, as from a ruler."""
-    confidence = get_confidence(span)
+    confidence = mention_layer.get_confidence(span)
     return 1.0 if confidence is None else confidence
 
 
 def _label(doc: Doc, start: int, end: int, meaning: Meaning) -> Span:
     label, confidence = meaning
     span = Span(doc, start, end, label=label)
-    set_confidence(span, confidence)
+    mention_layer.set_confidence(span, confidence)
     return span
 
 

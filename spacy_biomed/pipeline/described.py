@@ -64,41 +64,36 @@ class Described:
 
 
 class DescribedHead(Described):
-    """What distinguishes a head from others, given only its name and settings.
+    """What distinguishes a head from others, given only its name and settings."""
 
-    Attributes:
-        score_prefix: prefix of its score names. The scores of a component whose name is not
-            `default_name` include its name, as in `cats_hallmarks_score`, so that a pipeline can
-            have several; `training.score_weights` then has to name them.
-        main: ending of the name of its main score.
-        score_titles: endings of the names of the scores in its model card, by title, if all of them
-            are plain numbers.
-        averages: the same for scores with precision, recall and F1, with a score `per_type`.
-        layer_name: what `layer` returns, if it does not depend on the settings.
-        learns: tasks it learns from, as named in the catalogue or `corpus.json`, each with the
-            settings that differ from the factory's.
-        config_templates: for each of these tasks the name of its template in `training/configs/`,
-            or the path of another; a task without one is trained as in `base.cfg`.
-        recognised_by: for tasks that the content of a corpus tells, the counts that its training
-            part has in `corpus.json`, and has not: `{"ner": {"mentions": True, "answers": False}}`.
-        place_setting: name of the setting that makes a component write to a separate layer.
-        annotation_keys: keys of `doc.user_data` that belong to its layer.
-        encoder_settings: settings of the encoder's model that differ from the defaults.
-        reads_entities: whether it says something of entities that others find before it. In
-            multi-task training it comes last, and examples of its corpus have the gold entities.
-    """
-
+    # Prefix of its score names. The scores of a component whose name is not `default_name` include
+    # its name, as in `cats_hallmarks_score`, so that a pipeline can have several;
+    # `training.score_weights` then has to name them.
     score_prefix: ClassVar[str] = ""
-    main: ClassVar[str] = ""
+    main: ClassVar[str] = ""  # ending of the name of its main score
+    # Endings of the names of the scores in its model card, by title, if all of them are plain
+    # numbers.
     score_titles: ClassVar[Mapping[str, str]] = {}
+    # The same for scores with precision, recall and F1, with a score `per_type`.
     averages: ClassVar[Mapping[str, str]] = {}
-    layer_name: ClassVar[str]
+    layer_name: ClassVar[str]  # what `layer` returns, if it does not depend on the settings
+    # Tasks it learns from, as named in the catalogue or `corpus.json`, each with the settings that
+    # differ from the factory's.
     learns: ClassVar[Mapping[str, dict[str, object]]] = {}
+    # For each of these tasks the name of its template in `training/configs/`, or the path of
+    # another; a task without one is trained as in `base.cfg`.
     config_templates: ClassVar[Mapping[str, str | Path]] = {}
+    # For tasks that the content of a corpus tells, the counts that its training part has in
+    # `corpus.json`, and has not: `{"ner": {"mentions": True, "answers": False}}`.
     recognised_by: ClassVar[Mapping[str, Mapping[str, bool]]] = {}
+    # Name of the setting that makes a component write to a separate layer.
     place_setting: ClassVar[str | None] = None
+    # Keys of `doc.user_data` that belong to its layer.
     annotation_keys: ClassVar[tuple[str, ...]] = ()
+    # Settings of the encoder's model that differ from the defaults.
     encoder_settings: ClassVar[Mapping[str, object]] = {}
+    # Whether it says something of entities that others find before it. In multi-task training it
+    # comes last, and examples of its corpus have the gold entities.
     reads_entities: ClassVar[bool] = False
 
     @classmethod
@@ -128,9 +123,7 @@ class DescribedHead(Described):
         return cls.layer_name
 
     @classmethod
-    def copy_layer(
-        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
-    ) -> bool:
+    def copy_layer(cls, reader: TrainablePipe, source: Doc, target: Doc, prefix: str = "") -> bool:
         """Copy what a component learns from and is scored by; return whether there is any.
 
         Args:

@@ -285,13 +285,9 @@ class CalibratedHead(EncoderHead):
 
 
 class LabelHead(EncoderHead):
-    """A head whose scores are of labels, which the training corpus or the config has.
+    """A head whose scores are of labels, which the training corpus or the config has."""
 
-    Attributes:
-        annotates: what has a label, for messages: "mention", "relation".
-    """
-
-    annotates: ClassVar[str]
+    annotates: ClassVar[str]  # what has a label, for messages: "mention", "relation"
 
     @property
     def label_data(self) -> list[str] | None:
@@ -336,9 +332,7 @@ class CatsHead(EncoderHead):
     usage_line, layer_name = "print(doc.cats)", CATS
 
     @classmethod
-    def copy_layer(
-        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
-    ) -> bool:
+    def copy_layer(cls, reader: TrainablePipe, source: Doc, target: Doc, prefix: str = "") -> bool:
         """Copy classes or a number, a marked pair and a teacher's probabilities.
 
         If the component has labels, only these are copied.

@@ -14,45 +14,39 @@ from spacy.tokens import Doc, Span, SpanGroup
 from spacy.util import filter_spans
 from thinc.types import Ints1d
 
+from ..annotations import document_keys
 from ..annotations.annotation_scope import AnnotationScope, get_scope, set_scope
-from ..annotations.document_keys import (
-    ANSWER_KEY,
-    declare_extension,
-    get_user_data,
-    locate_span,
-    span_key,
-)
 from ..annotations.layer_copies import copy_entities, copy_group, copy_spans
 from ..annotations.pairs import PAIR_KEY
 from ..annotations.relation_layer import RELATIONS
 
 CONFIDENCE = "confidence"
 # Span groups that are not of entities.
-NO_ENTITIES = (PAIR_KEY, ANSWER_KEY)
+NO_ENTITIES = (PAIR_KEY, document_keys.ANSWER_KEY)
 
 
 def install_extensions() -> None:
     """Declare `span._.confidence`: the probability of the span with its label, None if unknown."""
-    declare_extension(CONFIDENCE, get_confidence, set_confidence, on=Span)
+    document_keys.declare_extension(CONFIDENCE, get_confidence, set_confidence, on=Span)
 
 
 def get_confidence(span: Span) -> float | None:
     """`span._.confidence`, without the time that `span._` takes."""
-    found = get_user_data(span.doc).get(_confidence_key(span))
+    found = document_keys.get_user_data(span.doc).get(_confidence_key(span))
     # Old stored documents have a number.
     return found.get(span.label_) if isinstance(found, dict) else found
 
 
 def set_confidence(span: Span, value: float | None) -> None:
     """Set `span._.confidence`, without the time that `span._` takes."""
-    stored, key = get_user_data(span.doc), _confidence_key(span)
+    stored, key = document_keys.get_user_data(span.doc), _confidence_key(span)
     found = stored.get(key)
     others = found if isinstance(found, dict) else {}
     stored[key] = {**others, span.label_: value}
 
 
 def _confidence_key(span: Span) -> tuple[str, str, int, int]:
-    return span_key(CONFIDENCE, span.start_char, span.end_char)
+    return document_keys.span_key(CONFIDENCE, span.start_char, span.end_char)
 
 
 def keep_confident(doc: Doc, least: float) -> None:
@@ -66,7 +60,7 @@ def keep_confident(doc: Doc, least: float) -> None:
     def is_kept(span: Span) -> bool:
         confidence = get_confidence(span)
         if confidence is not None and confidence < least:
-            dropped.add(locate_span(span))
+            dropped.add(document_keys.locate_span(span))
             return False
         return True
 
@@ -158,7 +152,7 @@ class GoldLayer:
         gold = gold_spans(reference, spans_key)
         if gold is None:
             return None
-        mentions = set(map(locate_span, gold))
+        mentions = set(map(document_keys.locate_span, gold))
         missing = find_missing(reference) if spans_key is None else []
         return cls(mentions, get_scope(reference, spans_key), missing)
 

@@ -21,19 +21,10 @@ from ..bulk.time_limit import TookTooLong
 from ..errors import escape
 from ..files.records import TWICE, parse_json
 from ..files.templates import read_template
+from . import messages
 from .annotator import Annotator, write_json
 from .batching import Answer, Batcher, BatchFailed, Failed, Job, Overloaded, ServerLimits
 from .guard import Application, Guard, overloaded
-from .messages import (
-    AnnotatedBatch,
-    AnnotatedDocument,
-    BatchToRead,
-    DeidentifiedBatch,
-    DeidentifiedDocument,
-    DocumentToRead,
-    Health,
-    Problem,
-)
 
 PAGE_FILES = Path(__file__).parent / "page_files"
 
@@ -70,7 +61,9 @@ Write = Callable[[str, Doc], Answer]
 
 
 def _describe_lines(lines: dict[int, str]) -> dict[int | str, dict[str, object]]:
-    return {status: {"description": line, "model": Problem} for status, line in lines.items()}
+    return {
+        status: {"description": line, "model": messages.Problem} for status, line in lines.items()
+    }
 
 
 def create_guarded_app(
@@ -142,13 +135,13 @@ class _Requests:
     def __init__(self, annotator: Annotator, batcher: Batcher, limits: ServerLimits):
         self.annotator, self.batcher, self.limits = annotator, batcher, limits
 
-    async def answer(self, document: DocumentToRead, write: Write) -> Response:
+    async def answer(self, document: messages.DocumentToRead, write: Write) -> Response:
         (answer,) = await self._annotate([self._make_job(document, 0, write)])
         if isinstance(answer, Failed):
             raise HTTPException(422, f"the pipeline could not read this text: {answer.reason}")
         return Response(answer, media_type=JSON)
 
-    async def answer_batch(self, batch: BatchToRead, write: Write) -> Response:
+    async def answer_batch(self, batch: messages.BatchToRead, write: Write) -> Response:
         count, limit = len(batch.documents), self.limits.max_documents
         if count > limit:
             raise HTTPException(413, f"{count:,} documents; send at most {limit:,} at a time")
@@ -162,7 +155,7 @@ class _Requests:
         )
         return Response(b'{"documents":[' + b",".join(bodies) + b"]}", media_type=JSON)
 
-    def check_deidentification(self, documents: Iterable[DocumentToRead]) -> None:
+    def check_deidentification(self, documents: Iterable[messages.DocumentToRead]) -> None:
         """Refuse to de-identify what cannot be."""
         if self.annotator.no_deidentification:
             raise HTTPException(409, self.annotator.no_deidentification)
@@ -171,7 +164,7 @@ class _Requests:
                 422, "a document has no id, on which the pipeline's surrogates depend: give one"
             )
 
-    def _make_job(self, document: DocumentToRead, place: int, write: Write) -> Job:
+    def _make_job(self, document: messages.DocumentToRead, place: int, write: Write) -> Job:
         length, limit = len(document.text), self.limits.max_characters
         if length > limit:
             raise HTTPException(
@@ -196,31 +189,31 @@ def _add_work(app: FastAPI, requests: _Requests) -> None:
     annotator, batcher = requests.annotator, requests.batcher
     lines = _describe_lines(_LINES)
 
-    @app.post("/annotate", responses=lines, response_model=AnnotatedDocument)
-    async def annotate(document: DocumentToRead) -> Response:
+    @app.post("/annotate", responses=lines, response_model=messages.AnnotatedDocument)
+    async def annotate(document: messages.DocumentToRead) -> Response:
         """Annotate a text."""
         return await requests.answer(document, annotator.write_findings)
 
-    @app.post("/annotate/batch", responses=lines, response_model=AnnotatedBatch)
-    async def annotate_batch(batch: BatchToRead) -> Response:
+    @app.post("/annotate/batch", responses=lines, response_model=messages.AnnotatedBatch)
+    async def annotate_batch(batch: messages.BatchToRead) -> Response:
         """Annotate texts."""
         return await requests.answer_batch(batch, annotator.write_findings)
 
     able_lines = _describe_lines({**_LINES, **_NO_DEIDENTIFICATION})
 
-    @app.post("/deidentify", responses=able_lines, response_model=DeidentifiedDocument)
-    async def deidentify(document: DocumentToRead) -> Response:
+    @app.post("/deidentify", responses=able_lines, response_model=messages.DeidentifiedDocument)
+    async def deidentify(document: messages.DocumentToRead) -> Response:
         """Replace personal data in a text by tags or surrogates, as the pipeline is set."""
         requests.check_deidentification([document])
         return await requests.answer(document, annotator.write_deidentified)
 
-    @app.post("/deidentify/batch", responses=able_lines, response_model=DeidentifiedBatch)
-    async def deidentify_batch(batch: BatchToRead) -> Response:
+    @app.post("/deidentify/batch", responses=able_lines, response_model=messages.DeidentifiedBatch)
+    async def deidentify_batch(batch: messages.BatchToRead) -> Response:
         """Replace personal data in texts by tags or surrogates, as the pipeline is set."""
         requests.check_deidentification(batch.documents)
         return await requests.answer_batch(batch, annotator.write_deidentified)
 
-    @app.get("/health", response_model=Health, responses={503: {"model": Health}})
+    @app.get("/health", response_model=messages.Health, responses={503: {"model": messages.Health}})
     async def health() -> Response:
         """Whether the pipeline works: 503 if a batch takes longer than a request may."""
         is_stuck = batcher.busy_time > requests.limits.timeout

@@ -5,15 +5,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import (
-    ConfigDict,
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveInt,
-    TypeAdapter,
-    ValidationError,
-)
+import pydantic
 from spacy.language import DEFAULT_CONFIG
 from spacy.util import dict_to_dot, dot_to_object
 from thinc.api import Config
@@ -32,16 +24,16 @@ OF_SOURCED = ("source", "component", "replace_listeners")
 
 # What the numbers of settings may be, wherever they are, by the last part of their names.
 _NUMBERS: dict[str, Any] = {
-    "L2 grad_clip grad_factor learn_rate_factor tolerance *_rate": NonNegativeFloat,
-    "teacher_share": Annotated[float, Field(ge=0, le=1)],
-    "dropout word_piece_dropout": Annotated[float, Field(ge=0, lt=1)],
-    "context hidden_width max_steps patience seed total_steps warmup_steps": NonNegativeInt,
-    "window_size": NonNegativeInt,
-    "accumulate_gradient batch_size eval_frequency size width window": PositiveInt,
-    "max_epochs": Annotated[int, Field(ge=-1)],
+    "L2 grad_clip grad_factor learn_rate_factor tolerance *_rate": pydantic.NonNegativeFloat,
+    "teacher_share": Annotated[float, pydantic.Field(ge=0, le=1)],
+    "dropout word_piece_dropout": Annotated[float, pydantic.Field(ge=0, lt=1)],
+    "context hidden_width max_steps patience seed total_steps": pydantic.NonNegativeInt,
+    "warmup_steps window_size": pydantic.NonNegativeInt,
+    "accumulate_gradient batch_size eval_frequency size width window": pydantic.PositiveInt,
+    "max_epochs": Annotated[int, pydantic.Field(ge=-1)],
 }
 _BY_NAME = {name: kind for names, kind in _NUMBERS.items() for name in names.split()}
-_CHECKS = ConfigDict(strict=True, allow_inf_nan=False)
+_CHECKS = pydantic.ConfigDict(strict=True, allow_inf_nan=False)
 # As the command line has them, where a config has Infinity and NaN.
 _NOT_FINITE = ("inf", "infinity", "nan")
 
@@ -163,8 +155,10 @@ def check_values(config: Mapping[str, Any]) -> None:
         if setting.endswith("_rate") and name.startswith(("training", "vars")):
             setting = "*_rate"
         try:
-            TypeAdapter(_BY_NAME.get(setting, float), config=_CHECKS).validate_python(value)
-        except ValidationError as error:
+            pydantic.TypeAdapter(_BY_NAME.get(setting, float), config=_CHECKS).validate_python(
+                value
+            )
+        except pydantic.ValidationError as error:
             problem = error.errors()[0]["msg"].replace("Input", "it")
             raise BiomedError(f"{name} = {value}: {problem}") from error
     weights = config.get("training", {}).get("score_weights")

@@ -22,6 +22,7 @@ from spacy.language import Language
 from spacy.scorer import Scorer
 from spacy.tokens import Doc, DocBin
 from spacy.training.initialize import init_nlp
+from spacy.training.loop import DIR_MODEL_BEST, DIR_MODEL_LAST
 from spacy.vocab import Vocab
 from thinc.api import Config
 
@@ -45,7 +46,7 @@ from ..training.config import fill_config, read_description, write_description
 from ..training.corpus import Corpus_v1
 from ..training.multitask import MultiTaskCorpus
 from ..training.multitask_config import create_multitask_config
-from ..training.resumable import DIR_MODEL_BEST, DIR_MODEL_LAST, train
+from ..training.resumable import train
 from ..workers.process import ProcessPool, WorkerDied
 from .study_config import RANDOM
 

@@ -13,15 +13,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import pydantic
 from confection import Config
-from pydantic import (
-    AfterValidator,
-    Field,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from ..errors import BiomedError, add_hint, list_choices, quote, suggest
 from ..settings.sections import ConfigFile, Section, check_name, read_config_text, read_sections
@@ -62,11 +56,11 @@ class Grid(Section):
     part are read; 0 for all.
     """
 
-    learn_rates: list[PositiveFloat] = []
-    batch_sizes: list[PositiveInt] = []
-    seeds: Annotated[list[NonNegativeInt], Field(min_length=1)] = [0]
-    epochs: PositiveInt | None = None
-    documents: NonNegativeInt = 0
+    learn_rates: list[pydantic.PositiveFloat] = []
+    batch_sizes: list[pydantic.PositiveInt] = []
+    seeds: Annotated[list[pydantic.NonNegativeInt], Field(min_length=1)] = [0]
+    epochs: pydantic.PositiveInt | None = None
+    documents: pydantic.NonNegativeInt = 0
 
 
 class Row(Section):
@@ -79,13 +73,13 @@ class Row(Section):
     encoder: str
     title: str = ""
     training: Training = "alone"
-    seeds: list[NonNegativeInt] = []
-    learn_rates: list[PositiveFloat] = []
+    seeds: list[pydantic.NonNegativeInt] = []
+    learn_rates: list[pydantic.PositiveFloat] = []
     companions: list[str] | None = None
     template: str = "multitask"
     schedule: Literal["round_robin", "proportional"] | None = None
-    epochs: PositiveInt | dict[str, PositiveInt] | None = None
-    learn_rate: PositiveFloat | None = None
+    epochs: pydantic.PositiveInt | dict[str, pydantic.PositiveInt] | None = None
+    learn_rate: pydantic.PositiveFloat | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> "Row":
@@ -104,16 +98,16 @@ class CorpusSection(Section):
     groups: list[str] = []
     template: str | None = None
     metric: str | None = None
-    epochs: PositiveInt | None = None
-    learn_rates: list[PositiveFloat] = []
-    folds: Annotated[int | str, AfterValidator(_check_folds)] | None = None
+    epochs: pydantic.PositiveInt | None = None
+    learn_rates: list[pydantic.PositiveFloat] = []
+    folds: Annotated[int | str, pydantic.AfterValidator(_check_folds)] | None = None
 
 
 class Comparisons(Section):
     """[comparisons]: paired tests of rows over the documents of the test parts."""
 
     pairs: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = []
-    resamples: PositiveInt = 2000
+    resamples: pydantic.PositiveInt = 2000
     level: Annotated[float, Field(gt=0.5, lt=1.0)] = 0.95
 
 
@@ -122,8 +116,8 @@ class Speed(Section):
 
     precision: Literal["int8", "fp32"] = "int8"
     texts: Path | None = None
-    repeats: PositiveInt = 5
-    threads: PositiveInt | None = None
+    repeats: pydantic.PositiveInt = 5
+    threads: pydantic.PositiveInt | None = None
 
 
 class Tracking(Section):

@@ -81,22 +81,16 @@ class CombinationReport:
 
 @dataclass(slots=True)
 class _Text:
-    """A document of a corpus while it is combined.
-
-    Attributes:
-        mentions: those that fit tokens; None if the document has no layer of mentions.
-        lost: those that do not fit tokens.
-        ids: mentions that have an identifier (`kb_id_`), with it.
-        counts: of its part of its corpus.
-    """
+    """A document of a corpus while it is combined."""
 
     doc: Doc
     known: repeated_texts.KnownText
+    # Those that fit tokens; None if the document has no layer of mentions.
     mentions: list[LabelledSpan] | None
-    lost: list[LabelledSpan]
-    ids: list[tuple[LabelledSpan, str]]
+    lost: list[LabelledSpan]  # those that do not fit tokens
+    ids: list[tuple[LabelledSpan, str]]  # mentions that have an identifier (`kb_id_`), with it
     scope: AnnotationScope
-    counts: CombinedPart
+    counts: CombinedPart  # of its part of its corpus
 
     @property
     def all_mentions(self) -> list[LabelledSpan]:

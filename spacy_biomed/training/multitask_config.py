@@ -38,26 +38,19 @@ ANY_LANGUAGE = "xx"
 
 @dataclass(slots=True)
 class Task:
-    """A converted corpus and the head that it trains; both have the folder's name.
-
-    Attributes:
-        task: its kind, as the catalogue or `corpus.json` call it.
-        settings: of the head, where they are neither the factory's nor the template's.
-        files: from which the head learns.
-        score: name of the head's main score.
-        classes: those of the training part, of a head that reads `doc.cats`.
-        batches: in one pass over the training part.
-    """
+    """A converted corpus and the head that it trains; both have the folder's name."""
 
     folder: Path
-    task: str
+    task: str  # its kind, as the catalogue or `corpus.json` call it
     language: str
     head: type[EncoderHead]
+    # Of the head, where they are neither the factory's nor the template's.
     settings: dict[str, object]
-    files: list[str]
-    score: str = ""
+    files: list[str]  # from which the head learns
+    score: str = ""  # name of the head's main score
+    # Those of the training part, of a head that reads `doc.cats`.
     classes: list[str] = field(default_factory=list)
-    batches: int = 0
+    batches: int = 0  # in one pass over the training part
 
     @property
     def name(self) -> str:

@@ -17,29 +17,13 @@ from spacy.errors import Errors
 from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.schemas import ConfigSchemaTraining
-from spacy.training import Example
-from spacy.training.loop import (
-    DIR_MODEL_BEST,
-    DIR_MODEL_LAST,
-    create_before_to_disk_callback,
-    create_evaluation_callback,
-    subdivide_batch,
-    update_meta,
-)
+from spacy.training import Example, loop
 from spacy.util import registry, resolve_dot_names
 from thinc.api import Config, fix_random_seed, set_gpu_allocator
 from wasabi import Printer
 
 from ..errors import BiomedError, DamagedPipelineError
-from ..files.outputs import (
-    check_replaceable,
-    claim_directory,
-    find_paths,
-    finish_replacing,
-    locked_place,
-    remove_directory,
-    replacing_directory,
-)
+from ..files import outputs
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.saved_words import write_pipeline
 from .checkpoint import SECTIONS_WITH_INPUTS, Checkpoint, Progress, fingerprint
@@ -90,7 +74,7 @@ def train(
     if use_gpu >= 0 and config["training"]["gpu_allocator"]:
         set_gpu_allocator(config["training"]["gpu_allocator"])
     run = _Run(nlp, config, output, evaluate_first, stdout or sys.stdout, stderr or sys.stderr)
-    with locked_place(output, stays=True):
+    with outputs.locked_place(output, stays=True):
         run.train(run.find_checkpoint() if resume else None)
 
 
@@ -99,9 +83,9 @@ def check_training_output(output: Path, config: Config) -> None:
     if output.exists() and not output.is_dir():
         raise BiomedError(f"{output}: this is a file; name a folder to write to")
     sections = [config.get(section, {}) for section in SECTIONS_WITH_INPUTS]
-    sources = list(find_paths(sections))
-    for name in (DIR_MODEL_BEST, DIR_MODEL_LAST, DIR_CHECKPOINT):
-        check_replaceable(output / name, MADE_BY, sources)
+    sources = list(outputs.find_paths(sections))
+    for name in (loop.DIR_MODEL_BEST, loop.DIR_MODEL_LAST, DIR_CHECKPOINT):
+        outputs.check_replaceable(output / name, MADE_BY, sources)
 
 
 class _Run:
@@ -131,8 +115,8 @@ class _Run:
         dropout = settings["dropout"]
         self.dropouts = itertools.repeat(dropout) if isinstance(dropout, float) else dropout
         self.batches = self._make_batches()
-        self.evaluate = create_evaluation_callback(nlp, dev_corpus, settings["score_weights"])
-        self.before_to_disk = create_before_to_disk_callback(settings["before_to_disk"])
+        self.evaluate = loop.create_evaluation_callback(nlp, dev_corpus, settings["score_weights"])
+        self.before_to_disk = loop.create_before_to_disk_callback(settings["before_to_disk"])
         self.progress = Progress(fingerprint(nlp))
         has_later = settings["max_epochs"] <= 0 and (
             settings["max_steps"] >= settings["eval_frequency"]
@@ -143,7 +127,7 @@ class _Run:
         """The checkpoint to resume from, if there is one and it is of this run."""
         if not self.checkpoint_path.is_file():
             return None
-        finish_replacing(self.output / DIR_MODEL_BEST)
+        outputs.finish_replacing(self.output / loop.DIR_MODEL_BEST)
         try:
             checkpoint = Checkpoint.read(self.checkpoint_path)
             self._check(checkpoint)
@@ -161,15 +145,15 @@ class _Run:
             difference = f"{' and '.join(changed)} changed since"
         elif not checkpoint.fits(self.nlp):
             difference = "its weights are of another shape"
-        elif not (self.output / DIR_MODEL_BEST).is_dir():
-            difference = f"the {DIR_MODEL_BEST} of its run is gone"
+        elif not (self.output / loop.DIR_MODEL_BEST).is_dir():
+            difference = f"the {loop.DIR_MODEL_BEST} of its run is gone"
         if difference:
             raise BiomedError(f"{self.checkpoint_path.parent} is not continued: {difference}")
 
     def train(self, checkpoint: Checkpoint | None) -> None:
         """Train, from the beginning or from a checkpoint."""
         if checkpoint is None:
-            remove_directory(self.checkpoint_path.parent, MADE_BY)
+            outputs.remove_directory(self.checkpoint_path.parent, MADE_BY)
         else:
             self.progress = checkpoint.progress
         self._announce()
@@ -186,8 +170,8 @@ class _Run:
         finally:
             finalize()
             self._save_pipeline(is_best=False)
-        remove_directory(self.checkpoint_path.parent, MADE_BY)
-        last = self.output / DIR_MODEL_LAST
+        outputs.remove_directory(self.checkpoint_path.parent, MADE_BY)
+        last = self.output / loop.DIR_MODEL_LAST
         self._say(self.msg.good("Saved pipeline to output directory", last))
 
     def _restore(self, checkpoint: Checkpoint) -> None:
@@ -216,7 +200,7 @@ class _Run:
             progress.seconds = int(timer() - start)
             info.update(epoch=epoch, losses=losses, seconds=progress.seconds)
             with self.nlp.select_pipes(disable=self.frozen):
-                update_meta(self.settings, self.nlp, info)
+                loop.update_meta(self.settings, self.nlp, info)
             self._save_pipeline(is_best=info["score"] == max(progress.scores))
             log_step(info)
             self._write_checkpoint()
@@ -270,7 +254,7 @@ class _Run:
     def _update(self, epoch: int, examples: list[Example], losses: dict[str, float]) -> None:
         """Make a step: the gradients of the parts of the batch, then the optimizer."""
         dropout = self._begin_step(self.progress.step, epoch)
-        for part in subdivide_batch(examples, self.settings["accumulate_gradient"]):
+        for part in loop.subdivide_batch(examples, self.settings["accumulate_gradient"]):
             self.nlp.update(
                 part,
                 drop=dropout,
@@ -312,25 +296,25 @@ class _Run:
             "other_scores": other_scores,
             "checkpoints": self._results(),
             "words": progress.words,
-            "output_path": str(self.output / DIR_MODEL_LAST),
+            "output_path": str(self.output / loop.DIR_MODEL_LAST),
         }
 
     def _save_pipeline(self, is_best: bool) -> None:
         """Save as spaCy does, with the averaged weights if the optimizer averages."""
-        last, best = self.output / DIR_MODEL_LAST, self.output / DIR_MODEL_BEST
+        last, best = self.output / loop.DIR_MODEL_LAST, self.output / loop.DIR_MODEL_BEST
         with (
             self.nlp.use_params(self.optimizer.averages),
             replacing_pipeline(last, MADE_BY) as partial,
         ):
             write_pipeline(self.before_to_disk(self.nlp), partial)
         if is_best:
-            with replacing_directory(best, MADE_BY) as partial:
+            with outputs.replacing_directory(best, MADE_BY) as partial:
                 shutil.copytree(last, partial, dirs_exist_ok=True)
 
     def _write_checkpoint(self) -> None:
         """Save the state. After the pipelines: those newer than a checkpoint are made again."""
         self.progress.performance = self.nlp.meta["performance"]
-        claim_directory(self.checkpoint_path.parent, MADE_BY)
+        outputs.claim_directory(self.checkpoint_path.parent, MADE_BY)
         Checkpoint.take(self.nlp, self.optimizer, self.progress).write(self.checkpoint_path)
 
     def _announce(self) -> None:

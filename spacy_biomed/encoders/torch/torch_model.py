@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import cast
 
@@ -26,25 +28,16 @@ from thinc.api import (
 
 from ...arrays import Floats2d, FloatsXd
 from ...errors import BiomedError
+from .. import encoder_model
 from ..batching.concurrency import map_concurrently
 from ..batching.encoded import EncodedBatch
 from ..batching.sequences import SequenceBatch
 from ..batching.word_piece_tokenizer import WordPieceTokenizer
 from ..casing import fold_accents
-from ..encoder_model import (
-    attention_implementation,
-    count_segments,
-    first_position,
-    get_module,
-    max_sequence_length,
-    read_documents,
-    unpack_files,
-)
 from ..finite import check_scores
 from ..loading import FILES, load_directory, load_pretrained, save_encoder
 from .dropout import use_byte_dropout
 from .precision import Precision, autocast, resolve_precision
-from .torch_weights import LinearCasts
 
 # Whether a three-dimensional mask has a value for each pair of positions.
 TAKES_MASKS_OF_PAIRS = int(transformers.__version__.partition(".")[0]) < 5
@@ -97,7 +90,7 @@ class EncoderShim(PyTorchShim):
     @property
     def longest(self) -> int:
         """Word pieces, special tokens included, that the encoder can read at once."""
-        return max_sequence_length(self._model)
+        return encoder_model.max_sequence_length(self._model)
 
     @property
     def batch_pieces(self) -> int:
@@ -108,7 +101,7 @@ class EncoderShim(PyTorchShim):
     def can_pack(self) -> bool:
         """Whether sequences in one line can be kept from attending to each other."""
         config = self._model.config
-        attention = attention_implementation(config)
+        attention = encoder_model.attention_implementation(config)
         return config.model_type in PACKING_MODEL_TYPES and attention in PACKING_ATTENTION
 
     def encode(self, batches: list[SequenceBatch]) -> list[torch.Tensor]:
@@ -211,12 +204,14 @@ class EncoderShim(PyTorchShim):
         self, encoder: torch.nn.Module, vectors: torch.Tensor, batch: SequenceBatch
     ) -> torch.Tensor:
         inputs = {"attention_mask": torch.from_numpy(batch.mask).to(self.device)}
-        if batch.segments is not None and count_segments(encoder) > 1:
+        if batch.segments is not None and encoder_model.count_segments(encoder) > 1:
             inputs["token_type_ids"] = torch.from_numpy(batch.segments).to(self.device)
         if batch.shared is not None:
             owners, positions = (torch.from_numpy(own).to(self.device) for own in batch.shared)
-            inputs["attention_mask"] = mask_pairs(owners, attention_implementation(encoder.config))
-            inputs["position_ids"] = positions + first_position(encoder)
+            inputs["attention_mask"] = mask_pairs(
+                owners, encoder_model.attention_implementation(encoder.config)
+            )
+            inputs["position_ids"] = positions + encoder_model.first_position(encoder)
         hidden = encoder(inputs_embeds=vectors, **inputs).last_hidden_state
         return hidden.reshape(-1, hidden.shape[-1])[torch.from_numpy(batch.kept).to(self.device)]
 
@@ -287,13 +282,63 @@ class EncoderShim(PyTorchShim):
 
     def from_bytes(self, bytes_data: bytes) -> EncoderShim:
         """Load what `to_bytes` gave; raise BiomedError if it is not an encoder's files."""
-        files = unpack_files(bytes_data, FILES)
+        files = encoder_model.unpack_files(bytes_data, FILES)
         if files:
             with tempfile.TemporaryDirectory() as directory:
                 for name, content in files.items():
                     (Path(directory) / name).write_bytes(content)
                 self.load(Path(directory))
         return self
+
+
+class LinearCasts:
+    """A copy of an encoder in fp32 whose linear layers have weights in bf16.
+
+    Autocast would create these for every call. All other weights are shared with the encoder.
+    """
+
+    def __init__(self, encoder: torch.nn.Module):
+        self._encoder = encoder
+        self._own = _linear_parameters(encoder)
+        self._made_of: list[tuple[int, int]] | None = None
+
+    def encoder(self) -> torch.nn.Module:
+        """The copy, created when first needed and updated when the encoder has changed."""
+        state = [(parameter.data_ptr(), parameter._version) for parameter in self._own]
+        if self._made_of != state:
+            with torch.no_grad():
+                for cast, own in zip(_linear_parameters(self._copy), self._own, strict=True):
+                    cast.copy_(own)
+            self._made_of = state
+        return self._copy
+
+    def forget(self) -> None:
+        """Cast again, after a change that does not show in the version counters of weights."""
+        self._made_of = None
+
+    @cached_property
+    def weights(self) -> list[torch.nn.Parameter]:
+        """The copy's weights, in the order of the encoder's."""
+        return list(self._copy.parameters())
+
+    @cached_property
+    def _copy(self) -> torch.nn.Module:
+        shared = (*self._encoder.parameters(), *self._encoder.buffers())
+        memo: dict[int, object] = {id(one): one for one in shared}
+        for one in self._own:
+            memo[id(one)] = torch.nn.Parameter(
+                torch.empty_like(one, dtype=torch.bfloat16), requires_grad=one.requires_grad
+            )
+        return copy.deepcopy(self._encoder, memo)
+
+
+def _linear_parameters(encoder: torch.nn.Module) -> list[torch.nn.Parameter]:
+    return [
+        parameter
+        for module in encoder.modules()
+        if isinstance(module, torch.nn.Linear)
+        for parameter in module.parameters()
+    ]
 
 
 def init(model: Model, X: object = None, Y: object = None) -> Model:
@@ -304,7 +349,7 @@ def init(model: Model, X: object = None, Y: object = None) -> Model:
         if not model.attrs["accents"]:
             tokenizer = fold_accents(tokenizer, name)
         shim.set_encoder(tokenizer, encoder)
-    model.set_dim("nO", get_module(shim).config.hidden_size)
+    model.set_dim("nO", encoder_model.get_module(shim).config.hidden_size)
     return model
 
 
@@ -328,7 +373,7 @@ def forward(
     model: Model, docs: list[Doc], is_train: bool
 ) -> tuple[EncodedBatch, Callable[[Floats2d], list]]:
     shim = model.shims[0]
-    batches, encoded = read_documents(model, docs, is_train)
+    batches, encoded = encoder_model.read_documents(model, docs, is_train)
     if not batches:
         encoded.hidden = model.ops.alloc2f(0, model.get_dim("nO"))
         return encoded, lambda d_hidden: []

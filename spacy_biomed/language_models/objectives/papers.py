@@ -164,12 +164,9 @@ class MobileBertObjective(LayerObjective):
     10 and Sun et al., since a sum would dominate the squared error in long sequences. If the shapes
     differ, layers are mapped, and hidden states are projected by one learned matrix for all layers,
     as in equations 5 and 6.
-
-    Attributes:
-        mlm_share: α, above 0 and below 1. The paper gives no value; by default both have the same
-            weight.
     """
 
+    # It is α, above 0 and below 1. The paper gives no value; by default both have the same weight.
     mlm_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
     compare_states, compare_attentions = squared_error, attention_divergence
     is_mean = True

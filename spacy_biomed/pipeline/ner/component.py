@@ -136,9 +136,7 @@ class BiomedNER(CalibratedHead, LabelHead):
         return "doc.ents" if key is None else f"doc.ents or doc.spans['{key}']"
 
     @classmethod
-    def copy_layer(
-        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
-    ) -> bool:
+    def copy_layer(cls, reader: TrainablePipe, source: Doc, target: Doc, prefix: str = "") -> bool:
         """Copy entities; to a span group also from `doc.ents`, unless they are partly annotated."""
         is_taught = copy_soft_labels(reader.name, source, target)
         if not copy_mentions(source, target, reader.cfg.get("spans_key"), is_partial=False):

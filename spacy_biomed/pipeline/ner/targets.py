@@ -22,15 +22,10 @@ from ..mention_layer import align_spans, find_missing, gold_spans
 
 
 class Truth(NamedTuple):
-    """The targets for the tags of a document's tokens: (tokens, tags) each.
+    """The targets for the tags of a document's tokens: (tokens, tags) each."""
 
-    Attributes:
-        targets: probabilities; zeros where nothing is known.
-        joint: the tags of a token for which only the sum of the targets is known.
-    """
-
-    targets: Floats2d
-    joint: np.ndarray
+    targets: Floats2d  # probabilities; zeros where nothing is known
+    joint: np.ndarray  # the tags of a token for which only the sum of the targets is known
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,9 +94,7 @@ class BiomedQA(EncoderHead):
     encoder_settings: ClassVar = {"pair_overflow": "window"}
 
     @classmethod
-    def copy_layer(
-        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
-    ) -> bool:
+    def copy_layer(cls, reader: TrainablePipe, source: Doc, target: Doc, prefix: str = "") -> bool:
         copy_group(source, PAIR_KEY, target)
         copy_group(source, ANSWER_KEY, target)
         if UNALIGNED_ANSWERS in source.user_data:

@@ -26,22 +26,18 @@ _SENTENCES, _COUNTS = 4, 4  # classes of distances in sentences, and of numbers 
 
 @dataclass(frozen=True, slots=True)
 class ConceptPairs:
-    """The pairs of concepts of a document that may be related.
+    """The pairs of concepts of a document that may be related."""
 
-    Attributes:
-        concepts: (pairs,) those of the head and of the tail of each.
-        closest: (pairs,) the mentions of the two that are closest to each other.
-        counts: (pairs,) how many pairs of mentions each has; they follow each other in the next.
-        places: three arrays of (mention pairs, 2): the first token, and the one after the last, of
-            heads, of tails, and of what is between them.
-        features: (mention pairs, features) types, distances and numbers of mentions.
-    """
-
+    # (pairs,) those of the head and of the tail of each.
     concepts: list[tuple[frozenset[Concept], frozenset[Concept]]]
+    # (pairs,) the mentions of the two that are closest to each other.
     closest: list[tuple[Span, Span]]
+    # (pairs,) how many pairs of mentions each has; they follow each other in the next.
     counts: Ints1d
+    # Three arrays of (mention pairs, 2): the first token, and the one after the last, of heads, of
+    # tails, and of what is between them.
     places: tuple[Ints2d, Ints2d, Ints2d]
-    features: Floats2d
+    features: Floats2d  # (mention pairs, features) types, distances and numbers of mentions
 
 
 def find_concept_pairs(

@@ -26,9 +26,7 @@ class RelationHead(LabelHead):
     compared: ClassVar[str]
 
     @classmethod
-    def copy_layer(
-        cls, reader: TrainablePipe, source: Doc, target: Doc, *, prefix: str = ""
-    ) -> bool:
+    def copy_layer(cls, reader: TrainablePipe, source: Doc, target: Doc, prefix: str = "") -> bool:
         """Copy relations, with the sentences and entities that candidates are made of.
 
         Entities are copied to the layer that the component reads, so that a head of entities that

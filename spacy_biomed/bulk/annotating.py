@@ -233,17 +233,8 @@ def _choose_engine(work: ShardWork, nlp: Language, parts: list[Part], shards: in
     processes = max(1, min(work.settings.n_process or 1, shards))
     if processes > 1 or work.threads != default_threads():
         return partial(annotate_in_processes, processes=processes)
-    return partial(_annotate_here, annotator=ShardAnnotator(work, nlp, parts))
-
-
-def _annotate_here(
-    work: ShardWork,
-    unfinished: list[int],
-    on_row: Callable[[int, int], None],
-    annotator: ShardAnnotator,
-) -> Generator[FinishedShard, None, None]:
-    for number in unfinished:
-        yield annotator.annotate(number, partial(on_row, 1))
+    annotate = ShardAnnotator(work, nlp, parts).annotate
+    return lambda _, numbers, on_row: (annotate(one, partial(on_row, 1)) for one in numbers)
 
 
 def annotate_in_processes(

@@ -218,9 +218,7 @@ class BiomedAssertion(CalibratedHead, LabelHead):
 make_biomed_assertion = register_factory(
     FACTORY,
     BiomedAssertion,
-    configure_head(
-        "MentionClassifier", "assertion_scorer", pooling="mean", hidden_width=128, dropout=0.1
-    ),
+    configure_head("MentionClassifier", "assertion_scorer", "mean", hidden_width=128, dropout=0.1),
     assigns=[f"span._.{name}" for name in assertions.ASSERTIONS],
     default_score_weights={
         "assertion_micro_f": 1.0,

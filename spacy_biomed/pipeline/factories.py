@@ -60,7 +60,7 @@ def find_names(nlp: Language, factory: str) -> list[str]:
 
 
 def configure_head(
-    architecture: str, scorer: str, *, pooling: str, **model: object
+    architecture: str, scorer: str, pooling: str, **model: object
 ) -> dict[str, object]:
     """The default config of a head on an encoder: its model over a listener, and its scorer.
 

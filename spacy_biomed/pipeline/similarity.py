@@ -181,9 +181,7 @@ class BiomedSimilarity(CatsHead):
 make_biomed_similarity = register_factory(
     FACTORY,
     BiomedSimilarity,
-    configure_head(
-        "TextClassifier", "similarity_scorer", pooling="cls", hidden_width=0, dropout=0.1
-    ),
+    configure_head("TextClassifier", "similarity_scorer", "cls", hidden_width=0, dropout=0.1),
     assigns=["doc.cats"],
     default_score_weights={"similarity_pearson": 1.0, "similarity_spearman": None},
 )

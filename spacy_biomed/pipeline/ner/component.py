@@ -332,9 +332,7 @@ class BiomedNER(CalibratedHead, LabelHead):
 make_biomed_ner = register_factory(
     FACTORY,
     BiomedNER,
-    configure_head(
-        "TokenClassifier", "mention_scorer", pooling="first", window_size=0, dropout=0.1
-    ),
+    configure_head("TokenClassifier", "mention_scorer", "first", window_size=0, dropout=0.1),
     assigns=["doc.ents", "doc.spans", "token.ent_iob", "token.ent_type", "span._.confidence"],
     default_score_weights={"ents_f": 1.0, "ents_p": 0.0, "ents_r": 0.0, "ents_per_type": None},
 )

@@ -245,9 +245,7 @@ class BiomedQA(EncoderHead):
 make_biomed_qa = register_factory(
     FACTORY,
     BiomedQA,
-    configure_head(
-        "AnswerClassifier", "answer_scorer", pooling="pieces", hidden_width=0, dropout=0.1
-    ),
+    configure_head("AnswerClassifier", "answer_scorer", "pieces", hidden_width=0, dropout=0.1),
     assigns=["doc.spans", "span._.confidence"],
     default_score_weights={
         "qa_f1": 1.0,

@@ -309,7 +309,7 @@ class BiomedRelations(RelationHead):
 make_biomed_relations = register_factory(
     FACTORY,
     BiomedRelations,
-    configure_head("RelationClassifier", "relation_scorer", pooling="cls", dropout=0.1),
+    configure_head("RelationClassifier", "relation_scorer", "cls", dropout=0.1),
     assigns=["doc._.relations"],
     default_score_weights={
         "relations_micro_f": 1.0,

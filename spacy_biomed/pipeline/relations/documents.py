@@ -176,11 +176,7 @@ make_biomed_document_relations = register_factory(
     FACTORY,
     BiomedDocumentRelations,
     configure_head(
-        "ConceptPairClassifier",
-        "concept_relation_scorer",
-        pooling="mean",
-        hidden_width=256,
-        dropout=0.1,
+        "ConceptPairClassifier", "concept_relation_scorer", "mean", hidden_width=256, dropout=0.1
     ),
     assigns=["doc._.relations"],
     default_score_weights={

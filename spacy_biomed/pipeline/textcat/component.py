@@ -271,9 +271,7 @@ class BiomedTextCategorizer(CatsHead, LabelHead):
 make_biomed_textcat = register_factory(
     FACTORY,
     BiomedTextCategorizer,
-    configure_head(
-        "TextClassifier", "classification_scorer", pooling="cls", hidden_width=0, dropout=0.1
-    ),
+    configure_head("TextClassifier", "classification_scorer", "cls", hidden_width=0, dropout=0.1),
     assigns=["doc.cats"],
     default_score_weights={"cats_score": 1.0, **dict.fromkeys(OTHER_SCORES)},
 )

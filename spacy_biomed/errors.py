@@ -62,13 +62,10 @@ def quote(value: object) -> str:
 
 
 def escape(text: str, limit: int = QUOTED) -> str:
-    """Replace invisible characters by Python's escapes, and cut long text.
+    """Replace invisible characters by Python's escapes, and cut longer text with an ellipsis.
 
     Invisible are line ends, escape sequences, marks of writing direction, and halves of surrogate
     pairs.
-
-    Returns:
-        at most `limit` characters, ending with an ellipsis if the text was cut.
     """
     shown = "".join(
         character if character.isprintable() else ascii(character)[1:-1]
@@ -78,10 +75,7 @@ def escape(text: str, limit: int = QUOTED) -> str:
 
 
 def suggest(name: str, known: Iterable[str], count: int = 3) -> str:
-    """Ask about an unknown name whether a known one is meant; "" if none is similar.
-
-    Args:
-        count: at most so many names.
+    """Ask whether one of at most `count` known names is meant; "" if none is similar.
 
     Examples:
         >>> suggest("Bratt", ["brat", "jsonl"])

@@ -78,11 +78,9 @@ class Surrogates:
         }
 
     def __call__(self, kind: str, text: str) -> str | None:
-        """The surrogate of a mention.
+        """The surrogate of a mention: the one drawn, which may be the mention itself.
 
-        Returns:
-            the drawn surrogate, which may be the mention itself; for an age, the text with ages
-            limited; None if there is no surrogate, and the mention has to become a tag.
+        For an age, it is the text with ages limited; None if the mention has to become a tag.
         """
         make = self._makers.get(kind)
         return None if make is None else make(text)

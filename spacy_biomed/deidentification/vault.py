@@ -128,10 +128,8 @@ class Vault:
     def restore(self, name: str, place: str, text: str, fields: Mapping[str, object]) -> str:
         """The original of a de-identified text, which is refused if it is not as it was written.
 
-        Args:
-            name: of the document's file, or the number of its row, from 0.
-            place: of the document, for messages.
-            fields: those that were written with it, and perhaps others.
+        `name` is that of its file, or the number of its row, from 0; messages have its `place`.
+        `fields` are those that were written with it, and perhaps others.
         """
         if name not in self._tokens:
             raise BiomedError(f"{place}: not one of the {len(self)} documents of {self.path}")

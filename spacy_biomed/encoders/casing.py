@@ -75,10 +75,7 @@ def fold_accents(tokenizer: WordPieceTokenizer, name: str) -> WordPieceTokenizer
     than "diagnóstico", and none that the encoder has learned for it. Here both are the entry that
     was "diagnóstico". Of entries that become the same, the one with the lowest id counts, since
     vocabularies are learned from the most frequent pieces on; the others are no longer used. No id
-    changes, so that the encoder stays as it is.
-
-    Raises:
-        BiomedError: if the tokenizer is not BERT's with WordPiece.
+    changes, so that the encoder stays as it is. Other tokenizers than BERT's are a `BiomedError`.
     """
     content = json.loads(tokenizer.to_str())
     model, normalizer = content["model"], content["normalizer"] or {}

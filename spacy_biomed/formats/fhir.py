@@ -61,10 +61,7 @@ def read_meanings(path: Path | None) -> dict[str, dict[str, str]]:
     """What labels mean: those of the package, with those of a JSON file in their place.
 
     Each label has an object with `resource` (one of `RESOURCES`, or "" to leave it out) and, if its
-    entities have codes, the `system` of the codes as a URI.
-
-    Raises:
-        BiomedError: if the file cannot be read, or has something else.
+    entities have codes, the `system` of the codes as a URI. Anything else is a `BiomedError`.
     """
     packaged = files(__package__).joinpath("label_meanings.json")
     known: dict[str, dict[str, str]] = json.loads(packaged.read_text(encoding="utf8"))

@@ -95,17 +95,16 @@ def find_layers(nlp: Language) -> Layers:
 
 
 def describe(doc: Doc, layers: Layers) -> Row:
-    """What was found in a document.
+    """What was found in a document: `characters`, `words` and `entities`.
 
-    Returns:
-        `characters`, `words` and `entities`, and `cats`, `relations` and `answers` where the
-        pipeline has these layers. Offsets are in characters of the text.
+    `cats`, `relations` and `answers` are there where the pipeline has these layers. Offsets are in
+    characters of the text.
 
-        An entity has `start`, `end`, `text`, `label`, `group` (the key in `doc.spans`; None for
-        `doc.ents`), `confidence` (None from components that give no probability) and `attributes`
-        (strings by name: `id`, `kb_id` and the values of `span._`). Where the pipeline has these
-        layers, it also has `section` (None outside of sections), `is_negated` and the other
-        assertions (None where nobody looked), and the `fields`.
+    An entity has `start`, `end`, `text`, `label`, `group` (the key in `doc.spans`; None for
+    `doc.ents`), `confidence` (None from components that give no probability) and `attributes`
+    (strings by name: `id`, `kb_id` and the values of `span._`). Where the pipeline has these
+    layers, it also has `section` (None outside of sections), `is_negated` and the other assertions
+    (None where nobody looked), and the `fields`.
     """
     # spaCy keeps the values of extensions of spans, tokens and the document together.
     names = {key[1] for key in doc.user_data if isinstance(key, tuple) and key[0] == "._."}

@@ -115,10 +115,8 @@ def split_hoc(documents: Sequence[Document], folder: Path | str) -> dict[str, li
     The corpus is published without a split. If its folder has the lists of PubMed ids that papers
     share (of the BLUE benchmark), `train_docid.txt`, `dev_docid.txt` and `test_docid.txt` with an
     id on each line, they determine the split. Otherwise the parts are 70, 10 and 20 percent of the
-    abstracts, sorted by id and then shuffled with seed 0.
-
-    Raises:
-        BiomedError: if a list has an id that the corpus does not.
+    abstracts, sorted by id and then shuffled with seed 0. It is a `BiomedError` if a list has an id
+    that the corpus does not.
     """
     abstracts: dict[str, list[Document]] = {}
     for document in documents:

@@ -32,8 +32,7 @@ def tell_unread(path: Path) -> None:
 def read_texts(path: Path, columns: Columns = Columns(), layout: Layout = Layout()) -> list[str]:
     """Read all texts of an input into memory. Blank texts are left out.
 
-    Raises:
-        BiomedError: as `find_parts` does, if a document is damaged, or if there is no text.
+    It is a `BiomedError` as in `find_parts`, if a document is damaged, or if there is no text.
     """
     texts: list[str] = []
     for part in find_parts(path, columns, layout):

@@ -36,9 +36,8 @@ def _unpack(doc_bin: DocBin, path: Path, vocab: Vocab) -> Iterator[Doc]:
 def read_doc_bin(path: Path) -> DocBin:
     """Read a .spacy file.
 
-    Raises:
-        BiomedError: if the file does not exist, is not a .spacy file, or becomes too large when it
-            is decompressed (`files.compression.max_ratio`).
+    One that is missing, damaged, or too large when decompressed (`files.compression.max_ratio`) is
+    a `BiomedError`.
     """
     find_coders_once()
     path = Path(path)

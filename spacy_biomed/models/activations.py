@@ -14,10 +14,9 @@ Activation = Literal["tanh", "relu", "gelu"]
 def create_activation(name: Activation) -> Model[Floats2d, Floats2d]:
     """Create the layer, which follows a linear one: in prediction it may overwrite its input.
 
-    Args:
-        name: "tanh"; "relu", the rectified linear unit; or "gelu", the Gaussian error linear unit.
-            As in BERT it has the error function and not its approximation (Hendrycks and Gimpel
-            2016, "Gaussian Error Linear Units", section 2).
+    It is "tanh"; "relu", the rectified linear unit; or "gelu", the Gaussian error linear unit. As
+    in BERT it has the error function and not its approximation (Hendrycks and Gimpel 2016,
+    "Gaussian Error Linear Units", section 2).
     """
     if name not in get_args(Activation):
         advice = list_choices(name, get_args(Activation))

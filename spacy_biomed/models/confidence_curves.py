@@ -60,10 +60,7 @@ def fit_curve(
 ) -> Curve:
     """Fit a curve: isotonic regression for `least` predictions or more, else a temperature.
 
-    Args:
-        probability: (predictions,) probabilities of the model, at least one.
-        is_correct: (predictions,) booleans.
-        weight: (predictions,) how much each counts, above 0.
+    The arrays are (predictions,), at least one; each counts by its weight, above 0.
     """
     if len(probability) < least:
         return {"temperature": round(fit_temperature(probability, is_correct, weight), _DIGITS)}
@@ -84,10 +81,7 @@ def fit_isotonic(
     predictions of average quality are added to each block, and one of each kind to the average, so
     that few predictions are not taken for certain. A point of the curve is the mean probability of
     the blocks that isotonic regression has pooled, and their share, so that the curve has no steps
-    (Oron and Flournoy 2017, "Centered Isotonic Regression").
-
-    Returns:
-        (points,) probabilities of the model, and (points,) shares of correct predictions.
+    (Oron and Flournoy 2017, "Centered Isotonic Regression"). Both arrays are (points,).
     """
     from scipy.optimize import isotonic_regression
 

@@ -167,9 +167,8 @@ class BiomedDeidentifier(Described, Pipe):
     def __call__(self, doc: Doc) -> Doc:
         """Set `doc._.deidentified`.
 
-        Raises:
-            BiomedError: if the pipeline finds no personal data, or if the mode is "surrogates" and
-                the secret, or the document's identifier, is missing.
+        It is a `BiomedError` if the pipeline finds no personal data, or if the mode is "surrogates"
+        and the secret, or the document's identifier, is missing.
         """
         layer = self._layer(doc)
         if layer is not None:

@@ -126,10 +126,9 @@ class DescribedHead(Described):
     def copy_layer(cls, reader: TrainablePipe, source: Doc, target: Doc, prefix: str = "") -> bool:
         """Copy what a component learns from and is scored by; return whether there is any.
 
-        Args:
-            reader: the component, of this class or the spaCy component that reads the same layer.
-            target: a document with the same tokens and no annotation.
-            prefix: prefix for the names of classes, for heads that share `doc.cats`.
+        `reader` is the component, of this class or the spaCy component that reads the same layer.
+        The target has the same tokens and no annotation. Heads that share `doc.cats` have a prefix
+        for the names of classes.
         """
         raise NotImplementedError
 

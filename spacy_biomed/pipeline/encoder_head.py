@@ -361,8 +361,7 @@ class CatsHead(EncoderHead):
 def add_labels(head: EncoderHead, examples: Iterable[Example]) -> list[str]:
     """Add the labels of examples that a trained head does not know yet, and return them.
 
-    Raises:
-        BiomedError: if there are new labels and this kind of head cannot grow.
+    They are a `BiomedError` if this kind of head cannot grow.
     """
     new = [label for label in head.find_labels(examples) if label not in head.labels]
     if new:

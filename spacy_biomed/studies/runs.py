@@ -369,8 +369,7 @@ def score_part(
 ) -> tuple[Scores, list[dict[str, list[float]]]]:
     """Score a head of a joint training by its name, or the only head of another, on a part.
 
-    Returns:
-        scores, 0 to 1, by the endings of their names, such as "f"; and `EncoderHead.tally`.
+    Scores are 0 to 1, by the endings of their names, such as "f"; with them `EncoderHead.tally`.
     """
     head = find_head_of(nlp, name)
     if name is not None:

@@ -84,8 +84,7 @@ def hash_key(key: str) -> int:
 def find_grams(keys: Sequence[str]) -> tuple[Ints1d, Ints1d]:
     """The distinct character trigrams of keys, which are padded with a space on both sides.
 
-    Returns:
-        (grams,) place of the key, and (grams,) bucket of the trigram; sorted by both.
+    (grams,) place of the key, and (grams,) bucket of the trigram; sorted by both.
     """
     text = "".join(f" {key} " for key in keys)
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype("uint64")

@@ -177,10 +177,8 @@ def fill_variables(
 ) -> tuple[Config, Recipe, Mapping[str, object]]:
     """Merge further sections into a template, and fill in its variables and the size of a batch.
 
-    Variables that are None stay; the other arguments are those of `fill_config`.
-
-    Returns:
-        the config, its recipe, and the further sections without `[recipe]`.
+    Variables that are None stay; the other arguments are those of `fill_config`. Returned are the
+    config, its recipe, and the further sections without `[recipe]`.
     """
     config = config.merge(dict(settings or {}))
     _check_types(config, "the template")

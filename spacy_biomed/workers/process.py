@@ -69,9 +69,8 @@ class Worker:
     def ask(self, do: str, **arguments: object) -> Any:
         """Send a request, and wait for the answer.
 
-        Raises:
-            BiomedError: if the worker raised it.
-            WorkerFailed: if it raised another exception; WorkerDied, if it ended.
+        A worker's `BiomedError` is raised here; other exceptions are `WorkerFailed`; if it ended,
+        `WorkerDied`.
         """
         try:
             _send(self._requests, (do, arguments))

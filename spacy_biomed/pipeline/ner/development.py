@@ -205,12 +205,9 @@ def fit_recall(
     all of whose words are in entities of labels that have a target, whatever the boundaries: what
     counts where mentions are removed from the text.
 
-    Args:
-        target: above 0 and at most 1, or by label, "*" for all others; None, and labels that are
-            left out, have no offset.
-
-    Returns:
-        what it makes of each label that has a target, and gold mentions.
+    `target` is above 0 and at most 1, or by label, "*" for all others; None, and labels that are
+    left out, have no offset. Returned is what it makes of each label that has a target, and gold
+    mentions.
     """
     head = development.head
     if target is not None and head.cfg["decoding"] == "argmax":

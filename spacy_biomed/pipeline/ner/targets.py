@@ -135,8 +135,7 @@ class TagTargets:
     ) -> tuple[Spans, np.ndarray]:
         """Find the tokens of gold mentions with labels of the component.
 
-        Returns:
-            the mentions that begin and end with a token, and (mentions,) whether each does.
+        Returned are those that begin and end with a token, and (mentions,) whether each does.
         """
         label_ids = {label: i for i, label in enumerate(self.scheme.labels)}
         labels = np.array([label_ids[span.label_] for span in mentions], dtype="int64")

@@ -47,6 +47,4 @@ def copy_group(source: Doc, key: str, target: Doc) -> None:
 
 def copy_spans(spans: Iterable[Span], target: Doc) -> list[Span]:
     """Spans of another document with the same tokens, labels and identifiers."""
-    return [
-        Span(target, span.start, span.end, label=span.label, kb_id=span.kb_id) for span in spans
-    ]
+    return [Span(target, one.start, one.end, label=one.label, kb_id=one.kb_id) for one in spans]

@@ -112,9 +112,7 @@ def _read(
             yield parts[shard.part].load_rows(shard)
         return
     if isinstance(source, Mapping) or hasattr(source, "columns"):
-        raise BiomedError(
-            "the source is a table: give its column of texts, or pairs of id and text"
-        )
+        raise BiomedError("the source is a table: give its text column, or pairs of id and text")
     yield from minibatch((_to_item(number, given) for number, given in enumerate(source)), size)
 
 

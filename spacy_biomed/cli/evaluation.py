@@ -101,9 +101,7 @@ def benchmark(
         mode = "--advise" if advise else "--robustness and --corpora"
         raise BiomedError(f"{option} is not for {mode}: leave it out")
     if texts is None and not advise and not scored:
-        raise BiomedError(
-            "give the texts to measure with, or corpora with --robustness or --corpora"
-        )
+        raise BiomedError("give texts to measure with, or corpora with --robustness or --corpora")
     if robustness is not None:
         _measure_robustness(pipeline, robustness, code, output)
     elif corpora is not None:

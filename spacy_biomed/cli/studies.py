@@ -162,9 +162,7 @@ def _read_gpus(text: str) -> list[int]:
 @study.command(context_settings=CONFIG_OVERRIDES)
 def distillation(
     context: typer.Context,
-    recipe: Path = typer.Argument(
-        help="Recipe of a distillation; every objective replaces its own."
-    ),
+    recipe: Path = typer.Argument(help="Distillation recipe; every objective replaces its own."),
     output: Path = typer.Argument(help="Folder for the students, and the study's report and runs."),
     study: str = typer.Option(
         None, help="Study that gets a row for each student: a name or a file (.cfg)."

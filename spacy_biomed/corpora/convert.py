@@ -133,9 +133,7 @@ def convert_corpus(
         reports[part].changes.update(Counter(chain.from_iterable(one.changes for one in documents)))
     if replace_mentions is not None:
         if "train" not in parts:
-            raise BiomedError(
-                f"{name}: no training part to replace mentions in; give it with --train"
-            )
+            raise BiomedError(f"{name}: no training part to replace mentions in; give --train")
         parts["train"] = mention_replacement.replace_mentions(
             parts["train"], replace_mentions, copies, seed
         )

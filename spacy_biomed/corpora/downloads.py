@@ -58,9 +58,7 @@ def _find_paths(entry: CorpusEntry) -> dict[str, str]:
     parts = {path for paths in entry.splits.values() for path in paths} - {_ROOT}
     named = {path for path in entry.repository_paths if path != _ROOT}
     base = entry.repository_paths.get(_ROOT, _ROOT)
-    return {
-        path: entry.repository_paths.get(path, f"{base}/{path}") for path in sorted(named or parts)
-    }
+    return {one: entry.repository_paths.get(one, f"{base}/{one}") for one in sorted(named or parts)}
 
 
 def _check(entry: CorpusEntry, folder: Path, problem: str) -> None:

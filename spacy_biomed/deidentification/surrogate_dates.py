@@ -273,11 +273,9 @@ def find_month(name: str, language: str) -> int:
     return _find_name(name, MONTHS, language)[1] + 1
 
 
-def _find_name(
-    name: str, tables: dict[str, tuple[str, ...]], language: str
-) -> tuple[list[str], int]:
+def _find_name(name: str, tables: dict[str, tuple[str, ...]], lang: str) -> tuple[list[str], int]:
     """The list of names that contains a name, and its index; this language's list is preferred."""
-    for candidate in (language, *tables):
+    for candidate in (lang, *tables):
         for row in tables[candidate]:
             names = normalize(row).split()
             if normalize(name) in names:

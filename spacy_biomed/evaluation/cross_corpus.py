@@ -110,9 +110,7 @@ def parse_label_maps(pairs: Sequence[str]) -> dict[str, LabelMap]:
         if not (corpus and colon):
             raise BiomedError(f"--map {escape(pair)}: write CORPUS:LABEL=NAME")
         by_corpus.setdefault(corpus, []).append(mapped)
-    return {
-        corpus: parse_label_map(mapped, f"--map {corpus}:") for corpus, mapped in by_corpus.items()
-    }
+    return {name: parse_label_map(mapped, f"--map {name}:") for name, mapped in by_corpus.items()}
 
 
 def match_leniently(gold: set[Mention], predicted: set[Mention]) -> set[Mention]:

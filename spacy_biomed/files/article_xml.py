@@ -131,9 +131,7 @@ class _Records:
             self._add_text(html.unescape(named))
 
     def _refuse_entity(self, name: str, *rest: object) -> None:
-        raise self._error(
-            f"declares the entity {quote(name)}; write what it stands for in its places"
-        )
+        raise self._error(f"declares the entity {quote(name)}; write what it means in its places")
 
     def _error(self, problem: str) -> BiomedError:
         return BiomedError(f"{self._path}:{self._parser.CurrentLineNumber}: {problem}")

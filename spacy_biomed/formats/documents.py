@@ -178,9 +178,7 @@ def create_question(
     document = _join_texts(id, question, context, where)
     if answers is not None:
         shift = len(document.text) - len(context)
-        document.answers = [
-            Mention(ANSWER_KEY, (span,)).move(shift) for span in sorted(set(answers))
-        ]
+        document.answers = [Mention(ANSWER_KEY, (one,)).move(shift) for one in sorted(set(answers))]
     return document
 
 

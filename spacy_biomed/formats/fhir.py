@@ -99,9 +99,7 @@ def write_fhir(shard: AnnotatedShard) -> dict[str, bytes]:
         for resource in map(_without_controls, _create_resources(document, shard)):
             line = json.dumps(resource, ensure_ascii=False, separators=(",", ":"))
             lines[resource["resourceType"]].append(f"{line}\n")
-    return {
-        f"{type}/{shard.name}.ndjson": "".join(rows).encode("utf8") for type, rows in lines.items()
-    }
+    return {f"{type}/{shard.name}.ndjson": "".join(rows).encode() for type, rows in lines.items()}
 
 
 FHIR = Format(write=write_fhir, is_clinical=True)
@@ -112,7 +110,7 @@ def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> lis
     text = document.doc.text
     digest = blake2b(text.encode("utf8"), digest_size=16).hexdigest()
     resources: list[Resource] = []
-    allergy, allergy_end = None, 0
+    allergy, end = None, 0
     for span in list_entities(document.found):
         meaning = shard.meanings.get(span["label"], {})
         made = meaning.get("resource") or ""
@@ -136,11 +134,7 @@ def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> lis
             shard.counts[f"left out ({left_out})"] += 1
             continue
         code = _code(span, meaning)
-        if (
-            allergy
-            and made == "Condition"
-            and _REACTION.fullmatch(text, allergy_end, span["start"])
-        ):
+        if allergy and made == "Condition" and _REACTION.fullmatch(text, end, span["start"]):
             reactions = allergy.setdefault("reaction", [{"manifestation": []}])
             reactions[0]["manifestation"].append(code)
             shard.counts["reaction"] += 1
@@ -153,7 +147,7 @@ def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> lis
             **_fill(made, span, code, patient),
         }
         if made == ALLERGY:
-            allergy, allergy_end = resource, span["end"]
+            allergy, end = resource, span["end"]
         resources.append(resource)
     return resources
 
@@ -234,12 +228,8 @@ def _code(span: Row, meaning: Mapping[str, str]) -> Resource:
     """The words of a mention and its code, if it has one."""
     if not span.get("code"):
         return {"text": span["text"]}
-    found = {
-        "system": meaning.get("system"),
-        "code": span["code"],
-        "display": span.get("code_name"),
-    }
-    return {"text": span["text"], "coding": [{name: one for name, one in found.items() if one}]}
+    code = {"system": meaning.get("system"), "code": span["code"], "display": span.get("code_name")}
+    return {"text": span["text"], "coding": [{name: one for name, one in code.items() if one}]}
 
 
 def _create_id(document: AnnotatedDocument, span: Row, digest: str) -> str:

@@ -241,18 +241,14 @@ def list_mentions(text: str, found: Row) -> tuple[list[FoundMention], list[Found
         place = (span["start"], span["end"], span.get("label", ANSWER_KEY))
         add(place, span["confidence"], attributes)
     relations: list[FoundRelation] = []
-    for relation in found.get("relations", ()):
+    for row in found.get("relations", ()):
         head, tail = (
-            add(
-                (relation[f"{end}_start"], relation[f"{end}_end"], relation[f"{end}_label"]),
-                None,
-                {},
-            )
+            add((row[f"{end}_start"], row[f"{end}_end"], row[f"{end}_label"]), None, {})
             for end in ("head", "tail")
         )
         if head and tail:
-            number, label = len(relations) + 1, relation["label"]
-            relations.append(FoundRelation(number, label, head, tail, relation["confidence"]))
+            number, label = len(relations) + 1, row["label"]
+            relations.append(FoundRelation(number, label, head, tail, row["confidence"]))
     return list(mentions.values()), relations
 
 

@@ -1,6 +1,5 @@
 """What annotation reads: tables and texts, and the texts of two formats of annotated documents."""
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -12,12 +11,7 @@ from ..files.sources import find_parts as find_plain_parts
 from .pubtator import PubTatorFile
 from .spacy_docs import SpacyFile
 
-KINDS: Mapping[str, type[Part]] = {
-    **TABLES,
-    ".pubtator": PubTatorFile,
-    ".spacy": SpacyFile,
-    **TEXTS,
-}
+KINDS: dict[str, type[Part]] = {**TABLES, ".pubtator": PubTatorFile, ".spacy": SpacyFile, **TEXTS}
 
 
 # The parts of an input of any of these kinds.

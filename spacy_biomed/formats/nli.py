@@ -26,17 +26,15 @@ def read_nli(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     Raises:
         BiomedError: if a line is not such an object, a label is unknown, or a sentence is empty.
     """
-    for record, where, id in read_json_lines(path, (".jsonl",), encoding):
+    for row, where, id in read_json_lines(path, (".jsonl",), encoding):
         with leaving_out():
             keys = ("sentence1", "sentence2", "gold_label")
-            premise, hypothesis, label = (
-                get_field(record, key, str, where, _ADVICE) for key in keys
-            )
+            premise, hypothesis, label = (get_field(row, key, str, where, _ADVICE) for key in keys)
             if label not in (*LABELS, NO_LABEL):
                 raise BiomedError(
                     f"{where}: unknown label {quote(label)}; write one of {', '.join(LABELS)}"
                 )
             if label != NO_LABEL:
                 cats = {one: float(one == label) for one in LABELS}
-                id = get_id(record, "pairID", id)
+                id = get_id(row, "pairID", id)
                 yield create_pair(id, premise, hypothesis, cats, where)

@@ -127,9 +127,7 @@ def check_columns(format: str, columns: Columns, meanings: Path | None = None) -
             )
     for name in columns.keep:
         if not of.has_fields or (of.fields is not None and name not in of.fields):
-            raise BiomedError(
-                f"--keep {name}: the format {format} has no place for it; leave it out"
-            )
+            raise BiomedError(f"--keep {name}: format {format} has no place for it; leave it out")
         if name in _OWN_NAMES or name in (columns.text, columns.id):
             raise BiomedError(f"--keep {name}: the output has a column of this name; leave it out")
 

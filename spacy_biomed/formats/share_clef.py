@@ -138,10 +138,8 @@ def _create_mention(
         )
     slots = (values.get(slot.get("id")) for slot in classes[id].find("hasSlotMention"))
     concept = next(filter(None, slots), NO_CONCEPT)
-    fragments = sorted(
-        (span.get_whole_number("start"), span.get_whole_number("end")) for span in spans
-    )
-    mention = Mention(labels[0].get("id"), tuple(fragments), "", {"concept": concept})
-    # How the quoted text of several fragments is joined depends on the program.
-    covered = annotation.text_of("spannedText") if len(fragments) == 1 else None
+    parts = sorted((one.get_whole_number("start"), one.get_whole_number("end")) for one in spans)
+    mention = Mention(labels[0].get("id"), tuple(parts), "", {"concept": concept})
+    # How the quoted text of several parts is joined depends on the program.
+    covered = annotation.text_of("spannedText") if len(parts) == 1 else None
     return join_fragments(text, locate(text, mention, covered, where), where)

@@ -79,9 +79,7 @@ class Sketcher:
 
     def __init__(self, settings: NearDuplicates):
         if find_spec("datasketch") is None:
-            raise BiomedError(
-                f"finding near duplicates needs datasketch: {install_command('train')}"
-            )
+            raise BiomedError(f"near duplicates need datasketch: {install_command('train')}")
         from datasketch import MinHash, MinHashLSH
 
         count = settings.permutations

@@ -88,9 +88,7 @@ def find_language(lang: str) -> type[BaseDefaults]:
     try:
         return get_lang_class(lang).Defaults
     except ImportError as error:
-        raise BiomedError(
-            f"spaCy knows no language {lang!r}; give a code such as en or es"
-        ) from error
+        raise BiomedError(f"spaCy knows no language {lang!r}; give a code like en or es") from error
 
 
 @dataclass(frozen=True, slots=True)

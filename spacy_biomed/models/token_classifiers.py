@@ -176,9 +176,7 @@ def forward(
     kept = None if isinstance(outputs[0], Ragged) else _find_kept(docs, words)
     if kept is not None:
         token_lengths = ops.asarray1i(kept)
-        doc_lengths = ops.asarray1i(
-            [kept_of.sum() for kept_of in split_at(kept, borders(row_counts))]
-        )
+        doc_lengths = ops.asarray1i([one.sum() for one in split_at(kept, borders(row_counts))])
         everything, data = data, data[ops.asarray(kept)]
     scores, backprop_scores = classify(Ragged(data, doc_lengths), is_train)
 

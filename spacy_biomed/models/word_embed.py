@@ -72,9 +72,7 @@ class _Forward:
         if not any(lengths):
             return embed(docs, is_train)
         columns = model.attrs["columns"]
-        words = np.concatenate(
-            [doc.to_array(columns).reshape(len(doc), len(columns)) for doc in docs]
-        )
+        words = np.concatenate([doc.to_array(columns).reshape(-1, len(columns)) for doc in docs])
         # On a GPU, finding equal words takes at least as long as embedding them.
         if is_train or isinstance(model.ops, CupyOps):
             self._kept = None

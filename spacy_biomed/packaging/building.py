@@ -104,9 +104,7 @@ def check_inputs(recipe: PipelineRecipe) -> None:
     is_taught = any(map(recipe.teachers_of, recipe.students))
     for path in recipe.texts.paths if recipe.texts and is_taught else ():
         if not path.exists():
-            raise recipe.error(
-                "texts.paths", f"{path}: not there; put text there, a document a line"
-            )
+            raise recipe.error("texts.paths", f"{path}: missing; put text there, a document a line")
     named = {f"teachers.{name}.encoder": one.encoder for name, one in recipe.teachers.items()}
     named |= {f"students.{name}.encoder": one.encoder for name, one in recipe.students.items()}
     for setting, encoder in named.items():

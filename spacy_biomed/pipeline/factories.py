@@ -59,9 +59,7 @@ def find_names(nlp: Language, factory: str) -> list[str]:
     return [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == factory]
 
 
-def configure_head(
-    architecture: str, scorer: str, pooling: str, **model: object
-) -> dict[str, object]:
+def configure_head(architecture: str, scorer: str, pooling: str, **model: object) -> dict[str, Any]:
     """The default config of a head on an encoder: its model over a listener, and its scorer.
 
     Architecture and scorer are names in the registries, without package and version.

@@ -237,15 +237,13 @@ def list_finders(
     return Finders(names, list(labels), are_silent or not names, replaced)
 
 
-def _may_write(component: object, assigns: Iterable[str], spans_key: str | None) -> bool:
+def _may_write(pipe: object, assigns: Iterable[str], spans_key: str | None) -> bool:
     """Whether a component may write to the layer, which is assumed if it declares nothing."""
     # spaCy's span components have an attribute `key`; `biomed_ner` has a setting.
-    settings = getattr(component, "cfg", None) or {}
-    key = settings.get("spans_key", getattr(component, "key", None))
+    settings = getattr(pipe, "cfg", None) or {}
+    key = settings.get("spans_key", getattr(pipe, "key", None))
     if not assigns:
         return True
     if spans_key is not None:
         return "doc.spans" in assigns and key in (None, spans_key)
-    return (key is None and "doc.ents" in assigns) or bool(
-        getattr(component, "annotate_ents", False)
-    )
+    return (key is None and "doc.ents" in assigns) or bool(getattr(pipe, "annotate_ents", False))

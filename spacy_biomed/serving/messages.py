@@ -39,9 +39,7 @@ class DocumentToRead(_Request):
         description="The text. A pair of texts has U+001E between them.",
         examples=["Aspirin reduced the risk of colorectal cancer."],
     )
-    id: Text | None = Field(
-        None, max_length=1_000, description="Identifier, which the answer repeats."
-    )
+    id: Text | None = Field(None, max_length=1_000, description="The answer repeats it.")
 
 
 class BatchToRead(_Request):

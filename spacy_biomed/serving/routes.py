@@ -61,9 +61,7 @@ Write = Callable[[str, Doc], Answer]
 
 
 def _describe_lines(lines: dict[int, str]) -> dict[int | str, dict[str, object]]:
-    return {
-        status: {"description": line, "model": messages.Problem} for status, line in lines.items()
-    }
+    return {code: {"description": line, "model": messages.Problem} for code, line in lines.items()}
 
 
 def create_guarded_app(

@@ -117,10 +117,8 @@ def _check_overrides(
             section = section.get(part) if isinstance(section, Mapping) else None
         is_variable = first in _VARIABLES and name.rpartition(".")[2] not in (section or ())
         if not isinstance(section, Mapping) or is_variable:
-            problem = (
-                "no such setting" if is_variable else f"no section [{name.rpartition('.')[0]}]"
-            )
-            raise BiomedError(f"--{name}: {problem} in {path}; {suggest_setting(name, config)}")
+            what = "no such setting" if is_variable else f"no section [{name.rpartition('.')[0]}]"
+            raise BiomedError(f"--{name}: {what} in {path}; {suggest_setting(name, config)}")
 
 
 def read_config_text(path: Path, kind: str) -> str:

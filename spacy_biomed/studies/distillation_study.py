@@ -136,9 +136,7 @@ def plan_students(
             section = ObjectiveSection.model_validate(settings)
             chosen = chosen.model_copy(update={"objective": section})
         recipes[name] = chosen
-    return [
-        Student(name, chosen, _digest(chosen, text, weights)) for name, chosen in recipes.items()
-    ]
+    return [Student(name, one, _digest(one, text, weights)) for name, one in recipes.items()]
 
 
 def _digest(recipe: DistillationRecipe | PretrainingRecipe, text: str, weights: str) -> str:

@@ -73,14 +73,12 @@ def compare_tallies(
     documents = np.arange(count), np.arange(count, 2 * count)
     options: dict[str, object] = {"vectorized": False, "n_resamples": resamples}
     rng = np.random.default_rng(0)
-    permuted = permutation_test(
-        documents, difference, permutation_type="samples", rng=rng, **options
-    )
+    result = permutation_test(documents, difference, permutation_type="samples", rng=rng, **options)
     rng = np.random.default_rng(0)
     options |= {"paired": True, "confidence_level": level, "method": "percentile"}
     interval = bootstrap(documents, difference, rng=rng, **options).confidence_interval
     low, high = float(interval.low), float(interval.high)
-    return PairedTest(float(permuted.statistic), low, high, float(permuted.pvalue), count)
+    return PairedTest(float(result.statistic), low, high, float(result.pvalue), count)
 
 
 def score_tallies(tallies: Tallies, metric: str) -> float | None:

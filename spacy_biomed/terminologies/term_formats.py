@@ -278,11 +278,9 @@ def _read_rrf(source: Source) -> Iterator[Term]:
     semantic_types = _split_lines(source.find(f"{prefix}STY.RRF", needed=False), "|", 4)
     types = {row[0]: row[3] for row in semantic_types}
     # What says that one concept took the place of another, and the column with that one.
-    kind_column, kind, successor = (3, "1", 4) if is_rxnorm else (2, "SY", 5)
+    column, kind, successor = (3, "1", 4) if is_rxnorm else (2, "SY", 5)
     retired = _split_lines(source.find(f"{prefix}CUI.RRF", needed=False), "|", successor + 1)
-    source.successors.update(
-        (row[0], row[successor]) for row in retired if row[kind_column] == kind
-    )
+    source.successors.update((row[0], row[successor]) for row in retired if row[column] == kind)
     language = _UMLS_LANGUAGES.get(source.language or "", (source.language or "").upper())
     names: dict[str, list[str]] = defaultdict(list)
     for row in _split_lines(source.find(f"{prefix}CONSO.RRF"), "|", 17):

@@ -65,9 +65,7 @@ class CheckedCorpus(Corpus):
                 "init-config` does), or give --paths.train and --paths.dev"
             )
         if max_words < 0:
-            raise BiomedError(
-                f"corpora.train.max_words is {max_words}: use 0 for no limit, or more"
-            )
+            raise BiomedError(f"corpora.train.max_words = {max_words}: use 0 for no limit, or more")
         paths = path if isinstance(path, list) else [path]
         self.files = [file for one in paths for file in _find_files(one)]
         super().__init__(

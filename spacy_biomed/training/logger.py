@@ -228,11 +228,9 @@ class RowFile:
         """Add a row; the first replaces those of another run, or after it of a continued one."""
         if self._is_first:
             self._is_first = False
-            earlier = srsly.read_jsonl(self.path, skip=True) if is_continued else ()
+            rows = srsly.read_jsonl(self.path, skip=True) if is_continued else ()
             step = row["step"]
-            kept = [
-                one for one in earlier if isinstance(one, dict) and one.get("step", step) < step
-            ]
+            kept = [one for one in rows if isinstance(one, dict) and one.get("step", step) < step]
             with replacing_file(self.path) as partial:
                 srsly.write_jsonl(partial, [*kept, row])
         else:

@@ -68,7 +68,7 @@ def test_identifiers_of_pairs_are_those_of_files(nlp):
 
 @pytest.mark.parametrize("source", [{"n1": "aspirin"}, pa.table({"text": ["aspirin"]})])
 def test_a_table_or_mapping_is_refused(nlp, source):
-    with pytest.raises(BiomedError, match="is a table: give its column of texts"):
+    with pytest.raises(BiomedError, match="is a table: give its text column"):
         next(spacy_biomed.annotate(nlp, source))
 
 

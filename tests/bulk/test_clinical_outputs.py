@@ -420,7 +420,7 @@ def test_a_code_of_omop_is_the_concept():
     ("keep", "patient", "message"),
     [
         (("id2",), "person", "id2"),
-        (("person",), "person", "the format omop has no place for it"),
+        (("person",), "person", "format omop has no place for it"),
     ],
 )
 def test_what_omop_has_no_place_for_is_refused(run, keep, patient, message):

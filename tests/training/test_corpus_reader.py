@@ -61,7 +61,7 @@ def test_documents_are_cut_into_parts_of_so_many_words(converted, nlp):
     assert sum(len(part.reference.ents) for part in parts) == sum(
         len(one.reference.ents) for one in whole
     )
-    with pytest.raises(BiomedError, match="max_words is -1"):
+    with pytest.raises(BiomedError, match="max_words = -1"):
         Corpus_v1(converted / "train.spacy", max_words=-1)
 
 

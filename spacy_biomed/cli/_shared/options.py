@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from ...files.records import Layout
 
 
-def _checking(
-    is_right: Callable[[float], bool], what: str
-) -> Callable[[float | None], float | None]:
+def _checking(holds: Callable[[float], bool], what: str) -> Callable[[float | None], float | None]:
     """A callback that refuses other numbers, and NaN, which typer's min and max let pass."""
 
     def check(value: float | None) -> float | None:
-        if value is not None and not is_right(value):
+        if value is not None and not holds(value):
             raise typer.BadParameter(f"{value} is not a number {what}")
         return value
 

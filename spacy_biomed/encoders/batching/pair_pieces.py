@@ -68,9 +68,7 @@ def tokenize(
     special = len(pair.before) + len(pair.between) + len(pair.after)
     room = room_in(window, special, "a pair of texts")
     if pair_overflow == "truncate":
-        first[is_pair], second[is_pair] = _truncate_longest_first(
-            first[is_pair], second[is_pair], room
-        )
+        first[is_pair], second[is_pair] = _truncate_longest(first[is_pair], second[is_pair], room)
     else:
         for i, (one, _) in pairs.items():
             if first[i] + min(second[i], 1) > room:
@@ -109,7 +107,7 @@ def _find_pairs(docs: list[Doc], texts: list[str]) -> dict[int, tuple[Span, Span
     return {i: pair for i, pair in found.items() if pair is not None}
 
 
-def _truncate_longest_first(first: Ints1d, second: Ints1d, room: int) -> tuple[Ints1d, Ints1d]:
+def _truncate_longest(first: Ints1d, second: Ints1d, room: int) -> tuple[Ints1d, Ints1d]:
     """What to keep of both texts of each pair, (pairs,), so that at most `room` pieces remain."""
     kept_of_shorter = np.minimum(np.minimum(first, second), room // 2)
     kept_of_longer = np.minimum(np.maximum(first, second), room - kept_of_shorter)

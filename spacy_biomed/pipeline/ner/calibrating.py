@@ -42,10 +42,8 @@ class Calibration:
 
 def list_uncalibrated(nlp: Language) -> list[str]:
     """The names of the `biomed_ner` of a pipeline whose confidence is the model's own."""
-    components: list[tuple[str, object]] = [*nlp.pipeline]
-    return [
-        name for name, pipe in components if isinstance(pipe, BiomedNER) and not pipe.is_calibrated
-    ]
+    pipes: list[tuple[str, object]] = [*nlp.pipeline]
+    return [name for name, pipe in pipes if isinstance(pipe, BiomedNER) and not pipe.is_calibrated]
 
 
 def check_recall_labels(nlp: Language, target: RecallTarget) -> None:

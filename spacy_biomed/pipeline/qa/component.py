@@ -202,14 +202,12 @@ class BiomedQA(EncoderHead):
         for column in (0, 1):
             log_masses = []
             for of_doc, ends in gold:
-                place_rows = (of_doc.first_rows, of_doc.last_rows)[column]
-                log_probs = log_softmax(rows[place_rows, column].astype("float64"))
+                own_rows = (of_doc.first_rows, of_doc.last_rows)[column]
+                log_probs = log_softmax(rows[own_rows, column].astype("float64"))
                 targets = np.full(len(log_probs), -np.inf)
                 targets[ends[column]] = log_probs[ends[column]]
                 log_mass = log_sum_exp(targets)
-                d_rows[place_rows, column] = (
-                    np.exp(log_probs) - np.exp(targets - log_mass)
-                ) / total
+                d_rows[own_rows, column] = (np.exp(log_probs) - np.exp(targets - log_mass)) / total
                 log_masses.append(log_mass)
             loss -= float(np.sum(log_masses)) / total
         return loss, self.model.ops.asarray(d_rows)

@@ -395,6 +395,4 @@ def _get_facts(
     relations: Iterable[SpanRelation], marked: tuple[Argument, Argument] | None, directed: bool
 ) -> set[tuple]:
     """What each relation states: its arguments, or those that the text marks, and its label."""
-    return {
-        (*(marked or get_arguments(relation, directed)), relation.label) for relation in relations
-    }
+    return {(*(marked or get_arguments(one, directed)), one.label) for one in relations}

@@ -104,9 +104,7 @@ def find_gold(reference: Doc, spans_key: str | None) -> set[ConceptRelation] | N
     gold: set[ConceptRelation] = set()
     for head, tail, label, _ in relations:
         ends = (meant_by.get(locate_span(end), ()) for end in (head, tail))
-        gold |= {
-            _relate(first, second, label) for first, second in product(*ends) if first != second
-        }
+        gold |= {_relate(one, other, label) for one, other in product(*ends) if one != other}
     return gold
 
 

@@ -26,8 +26,7 @@ def build(
     file: Path = typer.Argument(help="The terminology as published: a file or a folder."),
     output: Path = typer.Argument(help="Directory to write."),
     format: str = typer.Option(
-        ...,
-        help="csv, obo, owl-json, rrf (UMLS, RxNorm), rf2 (SNOMED CT), mesh-xml or taxonomy.",
+        ..., help="csv, obo, owl-json, rrf (UMLS, RxNorm), rf2 (SNOMED CT), mesh-xml or taxonomy."
     ),
     language: str | None = typer.Option(
         None, help="Code of the language of names, of rrf and rf2; else all."

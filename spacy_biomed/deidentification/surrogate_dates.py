@@ -31,10 +31,7 @@ WEEKDAYS: dict[str, tuple[str, ...]] = {
         "mon tues weds thurs fri sat sun",
     ),
     # "mar" is March.
-    "es": (
-        "lunes martes miércoles jueves viernes sábado domingo",
-        "lun mart mié jue vie sáb dom",
-    ),
+    "es": ("lunes martes miércoles jueves viernes sábado domingo", "lun mart mié jue vie sáb dom"),
 }
 
 

@@ -7,18 +7,9 @@ from functools import cache
 from itertools import chain
 from re import Match
 
+from . import term_lists
 from .document_key import DocumentKey
-from .term_lists import (
-    WORD,
-    is_name,
-    known,
-    match_case,
-    normalize,
-    normalized_words,
-    terms,
-    word_list,
-    write_out,
-)
+from .term_lists import match_case, normalize, normalized_words, terms, word_list
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # A number after a country code or a trunk 0. Fewer digits than these may be of two values.
@@ -130,7 +121,7 @@ class NameSurrogates:
 
     def _rewrite(self, gap: str) -> str:
         """Rewrite the text between words: keep punctuation, draw digits, drop particles."""
-        if WORD.search(gap):
+        if term_lists.WORD.search(gap):
             return ", " if "," in gap else ""
         return self._formats(gap) or gap
 
@@ -141,7 +132,7 @@ class NameSurrogates:
         return match_case(self._choose(normalize(word)), word)
 
     def _choose(self, form: str) -> str:
-        form = write_out(form)
+        form = term_lists.write_out(form)
         return self._key.choose(terms(self._language, _list_of(form)), "name", form)
 
     def _initial(self, letter: str) -> str:
@@ -154,14 +145,16 @@ class NameSurrogates:
 
 def _essential_words(name: str) -> list[Match[str]]:
     """The words of a name without particles and titles; if there are no others, all words."""
-    words = list(WORD.finditer(name))
+    words = list(term_lists.WORD.finditer(name))
     return [word for word in words if normalize(word[0]) not in word_list("particles")] or words
 
 
 def _is_initials(word: str, name: str) -> bool:
     is_short = len(word) <= 3 and word.isupper() and not name.isupper()
     form = normalize(word)
-    return len(word) == 1 or (is_short and write_out(form) == form and not is_name(form))
+    return len(word) == 1 or (
+        is_short and term_lists.write_out(form) == form and not term_lists.is_name(form)
+    )
 
 
 def _list_of(form: str) -> str:
@@ -170,15 +163,15 @@ def _list_of(form: str) -> str:
     A word that is both a given name and a surname, or neither, becomes a surname. Its position in
     the name would decide better, but it may differ between the occurrences of a word.
     """
-    if form not in known("surnames"):
+    if form not in term_lists.known("surnames"):
         for name in ("given_female", "given_male"):
-            if form in known(name):
+            if form in term_lists.known(name):
                 return name
     return "surnames"
 
 
 # A house number or a postcode, including letters in it, or a word.
-_ADDRESS_PART = re.compile(rf"(?P<code>\w*[^\W\D]\w*|\bs/n\b)|{WORD.pattern}")
+_ADDRESS_PART = re.compile(rf"(?P<code>\w*[^\W\D]\w*|\bs/n\b)|{term_lists.WORD.pattern}")
 _WITHIN_NAME = re.compile(r"[\s.'’-]{1,2}")
 
 

@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
 
-from ..errors import (
-    BiomedError,
-    DamagedPipelineError,
-    add_hint,
-    escape,
-    first_line,
-    suggest,
-    suggest_sibling,
-)
+from .. import errors
+from ..errors import BiomedError, escape
 from .batching.word_piece_tokenizer import WordPieceTokenizer
 from .casing import check_casing
 from .encoder_catalogue import all_encoders, find_encoder
@@ -143,7 +136,7 @@ def locate(name: str, revision: str | None) -> tuple[str, str | None]:
             f"{directory}: no such encoder directory; give a directory in Hugging Face layout, a "
             "hub id or a name that `python -m spacy biomed encoders` lists"
         )
-        raise BiomedError(add_hint(problem, suggest_encoder(name)))
+        raise BiomedError(errors.add_hint(problem, suggest_encoder(name)))
     entry = find_encoder(name)
     if entry is None:
         return name, revision
@@ -158,8 +151,8 @@ def locate(name: str, revision: str | None) -> tuple[str, str | None]:
 def suggest_encoder(name: str) -> str:
     """Ask whether a name of the catalogue or a directory beside is meant; "" if none is similar."""
     if "/" in name or "\\" in name:
-        return suggest_sibling(Path(name).expanduser(), CONFIG)
-    return suggest(name, (entry.name for entry in all_encoders()))
+        return errors.suggest_sibling(Path(name).expanduser(), CONFIG)
+    return errors.suggest(name, (entry.name for entry in all_encoders()))
 
 
 def is_on_disk(name: str) -> bool:
@@ -294,7 +287,7 @@ def check_tensors(
     ]
     for names, what in ((lacking, "lack"), (excess, "have, with no place for it,")):
         if names:
-            raise DamagedPipelineError(
+            raise errors.DamagedPipelineError(
                 f"{source}: its weights {what} {escape(sorted(names)[0])} ({len(names)} in all), "
                 "so they are not those that its config.json describes; copy or get it again"
             )
@@ -326,7 +319,7 @@ def explaining(name: str, source: str, revision: str | None) -> Iterator[None]:
     except BiomedError:
         raise
     except Exception as error:  # safetensors and tokenizers raise nothing more specific
-        reason = escape(first_line(error))
+        reason = escape(errors.first_line(error))
         if Path(source).is_dir():
             raise BiomedError(f"{source}: not a readable encoder ({reason})") from error
         at = f" at revision {revision}" if revision else ""
@@ -338,7 +331,7 @@ def explaining(name: str, source: str, revision: str | None) -> Iterator[None]:
             f"DIR here and give its path as the encoder's name ({reason})"
         )
         hint = "" if "/" in name or find_encoder(name) else suggest_encoder(name)
-        raise BiomedError(add_hint(problem, hint)) from error
+        raise BiomedError(errors.add_hint(problem, hint)) from error
 
 
 @contextmanager

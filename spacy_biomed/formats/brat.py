@@ -7,19 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..errors import BiomedError, escape, quote
+from . import documents
 from .assertion_attributes import mark_scopes
-from .documents import (
-    BYTE_ORDER_MARK,
-    Document,
-    Mention,
-    Relation,
-    decode,
-    join_fragments,
-    list_files,
-    look_up,
-    number_lines,
-    parse_offset,
-)
+from .documents import Document, Mention, Relation
 from .findings import AnnotatedShard, Row, list_mentions, name_file
 from .json_fields import list_values
 from .offsets import Quoted
@@ -77,8 +67,10 @@ def read_brat(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     """
     root = Path(path)
     endings = (ANNOTATIONS, *TASK_ANNOTATIONS)
-    texts = [one for one in list_files(root, (".txt",)) if one.suffix.lower() not in endings]
-    for file in list_files(root, endings):
+    texts = [
+        one for one in documents.list_files(root, (".txt",)) if one.suffix.lower() not in endings
+    ]
+    for file in documents.list_files(root, endings):
         with leaving_out():
             if file.suffix.lower() in endings and not file.with_suffix(".txt").is_file():
                 raise BiomedError(f"{file}: there is no {file.stem}.txt beside it; add its text")
@@ -107,7 +99,7 @@ def _read_annotations(text_file: Path, encoding: str) -> list[_Placed]:
     return [
         (f"{file}:{number}", line)
         for file in (files[:1] if files[0].suffix == ANNOTATIONS else files)
-        for number, line in number_lines(file, encoding, may_be_empty=True)
+        for number, line in documents.number_lines(file, encoding, may_be_empty=True)
     ]
 
 
@@ -130,17 +122,17 @@ class _Line:
 
     def find(self, id: str, arguments: dict[str, Mention]) -> Mention:
         """The mention that an argument, an entity or an event, stands for."""
-        return look_up(arguments, id, self.where, f"{escape(id)} in this file")
+        return documents.look_up(arguments, id, self.where, f"{escape(id)} in this file")
 
 
 def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document:
     parsed = list(keep_sound(lambda placed: _Line(*placed), lines))
     entities = list(keep_sound(_parse_entity, (line for line in parsed if line.kind == "T")))
     # A text may be empty if nothing is annotated in it.
-    content = decode(text_path.read_bytes(), text_path, encoding, may_be_empty=not lines)
+    content = documents.decode(text_path.read_bytes(), text_path, encoding, may_be_empty=not lines)
     # Programs differ in whether they count a byte-order mark.
-    shifts = (0, -1) if content.startswith(BYTE_ORDER_MARK) else (0,)
-    text = content.removeprefix(BYTE_ORDER_MARK)
+    shifts = (0, -1) if content.startswith(documents.BYTE_ORDER_MARK) else (0,)
+    text = content.removeprefix(documents.BYTE_ORDER_MARK)
     mentions: dict[str, Mention] = {}
     for number, mention in locate_all(text, entities, shifts):
         *_, where = entities[number]
@@ -149,7 +141,7 @@ def _read_pair(text_path: Path, lines: list[_Placed], encoding: str) -> Document
                 raise BiomedError(
                     f"{where}: {escape(mention.id)} is there twice; give each its own id"
                 )
-            mentions[mention.id] = join_fragments(text, mention, where)
+            mentions[mention.id] = documents.join_fragments(text, mention, where)
     arguments = mentions | _find_triggers(parsed, mentions)
     relations: list[Relation] = []
     for line in parsed:
@@ -169,7 +161,7 @@ def _parse_entity(line: _Line) -> Quoted:
         raise line.malformed()
     label, offsets = match.groups()
     fragments = tuple(
-        (parse_offset(start), parse_offset(end))
+        (documents.parse_offset(start), documents.parse_offset(end))
         for start, end in (pair.split() for pair in offsets.split(";"))
     )
     return Mention(label, fragments, line.id), "\t".join(line.fields[1:]), line.where

@@ -6,15 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import BiomedError, escape, quote
-from .documents import (
-    Document,
-    Mention,
-    Relation,
-    join_fragments,
-    list_files,
-    look_up,
-    parse_offset,
-)
+from . import documents
+from .documents import Document, Mention, Relation
 from .repairs import keep_sound, leaving_out, locate
 from .xml_elements import Element, read_xml
 
@@ -41,7 +34,7 @@ def read_ddi(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
         BiomedError: if a file is not such XML, an entity lies beyond its sentence or reads
             differently, or a pair has an unknown entity.
     """
-    for file in list_files(Path(path), (".xml",)):
+    for file in documents.list_files(Path(path), (".xml",)):
         with leaving_out():
             root = read_xml(file, encoding, "a document of the DDI corpus", "document")
             yield _create_document(root)
@@ -76,12 +69,12 @@ def _create_mention(entity: Element, text: str) -> Mention:
             f'"0-4;12-19"'
         )
     fragments = sorted(
-        (parse_offset(start), parse_offset(end) + 1)
+        (documents.parse_offset(start), documents.parse_offset(end) + 1)
         for start, end in re.findall(r"(\d+)-(\d+)", offsets)
     )
     mention = Mention(entity.get("type"), tuple(fragments), entity.get("id"))
     mention = locate(text, mention, entity.get("text"), entity.where)
-    return join_fragments(text, mention, entity.where)
+    return documents.join_fragments(text, mention, entity.where)
 
 
 def _create_relation(pair: Element, known: Mapping[str, Mention]) -> Relation | None:
@@ -90,7 +83,7 @@ def _create_relation(pair: Element, known: Mapping[str, Mention]) -> Relation | 
     if pair.name == PAIR:
         interacts = pair.get_truth("interaction" if "interaction" in pair.attributes else "ddi")
     head, tail = (
-        look_up(known, id, pair.where, f"entity {quote(id)} in this sentence").id
+        documents.look_up(known, id, pair.where, f"entity {quote(id)} in this sentence").id
         for id in (pair.get("e1"), pair.get("e2"))
     )
     label = pair.attributes.get("type") or UNSPECIFIED

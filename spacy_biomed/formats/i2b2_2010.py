@@ -10,17 +10,8 @@ from itertools import chain
 from pathlib import Path
 
 from ..errors import BiomedError, escape, quote
-from .documents import (
-    Document,
-    Mention,
-    Offsets,
-    Relation,
-    list_files,
-    look_up,
-    number_lines,
-    parse_offset,
-    read_text,
-)
+from . import documents
+from .documents import Document, Mention, Offsets, Relation
 from .repairs import leaving_out, locate
 
 TEXT, CONCEPTS, ASSERTIONS, RELATIONS = ".txt", ".con", ".ast", ".rel"
@@ -73,7 +64,7 @@ def read_i2b2_2010(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
 def _group_files(root: Path) -> dict[str, dict[str, Path]]:
     """Map the name of each report to its files, by suffix."""
     reports: dict[str, dict[str, Path]] = {}
-    for file in list_files(root, (TEXT, *_LINES)):
+    for file in documents.list_files(root, (TEXT, *_LINES)):
         files = reports.setdefault(file.stem, {})
         suffix = file.suffix.lower()
         if suffix in files:
@@ -90,7 +81,7 @@ def _group_files(root: Path) -> dict[str, dict[str, Path]]:
 
 def _find_place(lines: dict[int, list[Offsets]], place: str, where: str) -> Offsets:
     """Return the offsets of a place, `20:1 20:3`, in lines of words."""
-    line, first, last_line, last = map(parse_offset, re.split("[: ]", place))
+    line, first, last_line, last = map(documents.parse_offset, re.split("[: ]", place))
     try:
         return lines[line][first][0], lines[last_line][last][1]
     except LookupError:
@@ -101,7 +92,7 @@ def _find_place(lines: dict[int, list[Offsets]], place: str, where: str) -> Offs
 
 
 def _read_report(name: str, files: dict[str, Path], encoding: str) -> Document:
-    content = read_text(files[TEXT], encoding)
+    content = documents.read_text(files[TEXT], encoding)
     lines = {
         number: [word.span() for word in _WORD.finditer(content, *line.span())]
         for number, line in enumerate(_TEXT_LINE.finditer(content), start=1)
@@ -118,7 +109,9 @@ def _read_report(name: str, files: dict[str, Path], encoding: str) -> Document:
     by_label = {(mention.id, mention.label): mention for mention in mentions}
 
     def find(place: str, where: str) -> Mention:
-        return look_up(by_place, place, where, f"concept at {escape(place)} in the .con file")
+        return documents.look_up(
+            by_place, place, where, f"concept at {escape(place)} in the .con file"
+        )
 
     for where, match in _read_lines(files, ASSERTIONS, encoding):
         _, place, label, assertion = match.groups()
@@ -142,7 +135,7 @@ def _read_lines(
     """Yield `file:line` and the match of each line of a file, if the report has the file."""
     if suffix not in files:
         return
-    for number, line in number_lines(files[suffix], encoding, may_be_empty=True):
+    for number, line in documents.number_lines(files[suffix], encoding, may_be_empty=True):
         where = f"{files[suffix]}:{number}"
         match = _LINES[suffix].fullmatch(line.strip())
         with leaving_out():

@@ -223,11 +223,7 @@ def _describe_assertions(span: Row) -> Row:
     modifiers |= {name: span.get(name) for name in names}
     said = {name: value for name, value in modifiers.items() if value is not None}
     shown = ", ".join(f"{name}={_show(value)}" for name, value in said.items())
-    return {
-        "term_exists": exists,
-        "term_temporal": temporal,
-        "term_modifiers": shown[:_MODIFIERS],
-    }
+    return {"term_exists": exists, "term_temporal": temporal, "term_modifiers": shown[:_MODIFIERS]}
 
 
 def _show(value: object) -> str:

@@ -2,16 +2,7 @@
 
 from spacy.tokens import Doc
 
-from .findings import (
-    AnnotatedDocument,
-    AnnotatedShard,
-    FoundMention,
-    Layers,
-    Row,
-    find_lowest,
-    list_mentions,
-    pack_lines,
-)
+from . import findings
 from .jsonl import read_jsonl
 from .registry import Format
 
@@ -21,7 +12,7 @@ _ACCEPTED = 0.5
 _PLACE = ("start", "end", "token_start", "token_end", "label")
 
 
-def write_prodigy(shard: AnnotatedShard) -> dict[str, bytes]:
+def write_prodigy(shard: findings.AnnotatedShard) -> dict[str, bytes]:
     """Write a file of JSON lines, each a task for `ner.manual`, `spans.manual` or `rel.manual`.
 
     Offsets are code points, indices of tokens include the last token, and the head and the child of
@@ -30,19 +21,19 @@ def write_prodigy(shard: AnnotatedShard) -> dict[str, bytes]:
     `options` and `accept` are for the interface `choice`.
     """
     tasks = (_create_task(document, shard.layers) for document in shard.documents)
-    return {f"{shard.name}.jsonl": pack_lines(tasks)}
+    return {f"{shard.name}.jsonl": findings.pack_lines(tasks)}
 
 
 PRODIGY = Format(read_jsonl, write_prodigy, has_fields=True)
 
 
-def _create_task(document: AnnotatedDocument, layers: Layers) -> Row:
+def _create_task(document: findings.AnnotatedDocument, layers: findings.Layers) -> findings.Row:
     _, item, doc, found = document
-    mentions, relations = list_mentions(doc.text, found)
+    mentions, relations = findings.list_mentions(doc.text, found)
     spans = {mention.number: _describe(mention, doc) for mention in mentions}
-    lowest = find_lowest(mentions)
+    lowest = findings.find_lowest(mentions)
     shown = {} if lowest is None else {"lowest confidence": round(lowest, 2)}
-    task: Row = {
+    task: findings.Row = {
         "text": doc.text,
         "meta": {**item.fields, "id": item.id, **shown},
         "tokens": [
@@ -75,7 +66,7 @@ def _create_task(document: AnnotatedDocument, layers: Layers) -> Row:
     return task
 
 
-def _describe(mention: FoundMention, doc: Doc) -> Row:
+def _describe(mention: findings.FoundMention, doc: Doc) -> findings.Row:
     span = doc.char_span(mention.start, mention.end)
     assert span is not None  # it was a span of tokens
     described = {

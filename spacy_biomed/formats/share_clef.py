@@ -11,15 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import BiomedError, quote
-from .documents import (
-    Document,
-    Mention,
-    join_fragments,
-    list_files,
-    number_lines,
-    parse_offset,
-    read_text,
-)
+from . import documents
+from .documents import Document, Mention
 from .repairs import leaving_out, locate
 from .xml_elements import Element, read_xml
 
@@ -45,7 +38,7 @@ def read_share_clef(path: Path | str, encoding: str = "utf-8") -> Iterator[Docum
             malformed or about another report, fragments overlap, or a mention lies beyond the text.
     """
     root = Path(path)
-    texts, disorders = _sort_files(list_files(root, (".txt", ".xml")), encoding)
+    texts, disorders = _sort_files(documents.list_files(root, (".txt", ".xml")), encoding)
     if not disorders:
         raise BiomedError(
             f"{root}: no file of disorders (NAME.pipe.txt) in this folder; give the folder that "
@@ -60,7 +53,7 @@ def read_share_clef(path: Path | str, encoding: str = "utf-8") -> Iterator[Docum
     for name, file in sorted(texts.items()):
         with leaving_out():
             if file.parent not in among_disorders:
-                text = read_text(file, encoding)
+                text = documents.read_text(file, encoding)
                 mentions = _read_mentions(disorders.get(name), name, text, encoding)
                 yield Document(name, text, list(mentions), source=f"{file}:1")
 
@@ -76,7 +69,7 @@ def _sort_files(files: list[Path], encoding: str) -> tuple[dict[str, Path], dict
             continue
         is_pipe = file.stem.endswith(PIPE_SUFFIX)
         if count[file.name] > 1 and not is_pipe:
-            content = read_text(file, encoding, may_be_empty=True).lstrip()
+            content = documents.read_text(file, encoding, may_be_empty=True).lstrip()
             is_pipe = not content or _BEGINS_AS_LINE.match(content) is not None
         name = file.name.removesuffix(KNOWTATOR_SUFFIX).removesuffix(".txt")
         name = name.removesuffix(PIPE_SUFFIX)
@@ -92,7 +85,7 @@ def _read_mentions(file: Path | None, name: str, text: str, encoding: str) -> It
     if file is None:
         return
     if not file.name.endswith(KNOWTATOR_SUFFIX):
-        for number, line in number_lines(file, encoding, may_be_empty=True):
+        for number, line in documents.number_lines(file, encoding, may_be_empty=True):
             with leaving_out():
                 yield _parse_line(line, f"{file}:{number}", name, text)
         return
@@ -118,10 +111,10 @@ def _parse_line(line: str, where: str, name: str, text: str) -> Mention:
     report, label, concept, offsets = match.groups()
     if report.removesuffix(".txt") != name:
         raise BiomedError(f"{where}: a line about {quote(report)} in the file of {name}; move it")
-    numbers = [parse_offset(number) for number in offsets.split("||")[1:]]
+    numbers = [documents.parse_offset(number) for number in offsets.split("||")[1:]]
     fragments = tuple(sorted(zip(numbers[::2], numbers[1::2], strict=True)))
     mention = Mention(label, fragments, "", {"concept": concept})
-    return join_fragments(text, locate(text, mention, None, where), where)
+    return documents.join_fragments(text, locate(text, mention, None, where), where)
 
 
 def _create_mention(
@@ -142,4 +135,4 @@ def _create_mention(
     mention = Mention(labels[0].get("id"), tuple(parts), "", {"concept": concept})
     # How the quoted text of several parts is joined depends on the program.
     covered = annotation.text_of("spannedText") if len(parts) == 1 else None
-    return join_fragments(text, locate(text, mention, covered, where), where)
+    return documents.join_fragments(text, locate(text, mention, covered, where), where)

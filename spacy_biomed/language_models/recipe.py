@@ -11,23 +11,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_type_hints
 
+import pydantic
 import torch
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    Tag,
-    ValidationError,
-    create_model,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from ..encoders.torch.precision import Precision
 from ..errors import BiomedError, list_choices
@@ -43,9 +29,9 @@ def _check_exists(path: Path) -> Path:
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Paths = Annotated[
-    list[Annotated[Path, AfterValidator(_check_exists)]],
+    list[Annotated[Path, pydantic.AfterValidator(_check_exists)]],
     Field(min_length=1),
-    BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+    pydantic.BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
 ]
 
 
@@ -64,8 +50,8 @@ class Text(Section):
     paths: Paths
     field: str = "text"
     validation: Annotated[
-        Annotated[PositiveInt, Tag("documents")] | Annotated[Paths, Tag("files")],
-        Discriminator(lambda value: "documents" if isinstance(value, int) else "files"),
+        Annotated[PositiveInt, pydantic.Tag("documents")] | Annotated[Paths, pydantic.Tag("files")],
+        pydantic.Discriminator(lambda value: "documents" if isinstance(value, int) else "files"),
     ]
 
 
@@ -84,7 +70,7 @@ class LearnedVocabulary(Section):
     lowercase: bool = False
     paths: Paths | None = None
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _has_case(self) -> LearnedVocabulary:
         if self.lowercase and self.kind == "bpe":
             raise ValueError("only kind = wordpiece folds case; leave lowercase out")
@@ -107,7 +93,7 @@ class FreshEncoder(Section):
     dropout: Share = 0.1
     start: Literal["random", "text"] = "random"
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _heads_divide_width(self) -> FreshEncoder:
         if self.width % self.heads:
             raise ValueError(f"width {self.width} is not a multiple of {self.heads} heads")
@@ -115,12 +101,13 @@ class FreshEncoder(Section):
 
 
 VocabularySection = Annotated[
-    Annotated[Existing, Tag("existing")] | Annotated[LearnedVocabulary, Tag("fresh")],
-    Discriminator(_find_kind),
+    Annotated[Existing, pydantic.Tag("existing")]
+    | Annotated[LearnedVocabulary, pydantic.Tag("fresh")],
+    pydantic.Discriminator(_find_kind),
 ]
 EncoderSection = Annotated[
-    Annotated[Existing, Tag("existing")] | Annotated[FreshEncoder, Tag("fresh")],
-    Discriminator(_find_kind),
+    Annotated[Existing, pydantic.Tag("existing")] | Annotated[FreshEncoder, pydantic.Tag("fresh")],
+    pydantic.Discriminator(_find_kind),
 ]
 
 
@@ -166,7 +153,7 @@ class Training(Section):
     seed: NonNegativeInt = 0
     arguments: dict[str, object] = {}
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _has_one_length(self) -> Training:
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("give either steps or epochs, and leave the other out")
@@ -189,7 +176,7 @@ class Output(Section):
     directory: Path
     weights: Literal["fp32", "fp16"] = "fp32"
 
-    @field_validator("directory")
+    @pydantic.field_validator("directory")
     @classmethod
     def _has_name(cls, directory: Path) -> Path:
         if directory.name in ("", ".."):
@@ -243,7 +230,7 @@ class PretrainingRecipe(TrainingRecipe):
     vocabulary: VocabularySection | None = None
     encoder: EncoderSection
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _fits_together(self) -> PretrainingRecipe:
         is_new = isinstance(self.encoder, FreshEncoder)
         if is_new == (self.vocabulary is None):
@@ -275,7 +262,7 @@ class Student(Section):
     heads: PositiveInt | None = None
     feed_forward: PositiveInt | None = None
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _is_of_one_kind(self) -> Student:
         given = self.model_fields_set - {"name", "layers", "teacher_layers"}
         allowed = {"revision"} if self.name else set()
@@ -299,11 +286,11 @@ class Student(Section):
 class ObjectiveSection(Section):
     """[objective]: a name in `OBJECTIVES`, and the settings of its class."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = pydantic.ConfigDict(extra="allow", frozen=True)
 
     name: str
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _has_settings_of_the_objective(self) -> ObjectiveSection:
         if self.name not in OBJECTIVES:
             raise ValueError(
@@ -312,7 +299,7 @@ class ObjectiveSection(Section):
         schema = _settings(OBJECTIVES[self.name])
         try:
             schema.model_validate(self.model_extra or {})
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             _, problem = explain_validation(schema, error, "objective")
             raise ValueError(f"{problem} (of '{self.name}')") from error
         return self
@@ -350,7 +337,7 @@ def _settings(objective: type[Objective]) -> type[Section]:
         for field in fields(objective)
         if field.kw_only
     }
-    return create_model(objective.__name__, __base__=Section, **settings)
+    return pydantic.create_model(objective.__name__, __base__=Section, **settings)
 
 
 AnyRecipe = TypeVar("AnyRecipe", bound=TrainingRecipe)

@@ -11,18 +11,11 @@ from dataclasses import fields
 from pathlib import Path
 
 import torch
+import transformers
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader, Sampler
-from transformers import (
-    PreTrainedModel,
-    PrinterCallback,
-    Trainer,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-    TrainingArguments,
-)
+from transformers import PreTrainedModel, TrainerControl, TrainerState, TrainingArguments
 from transformers.modeling_outputs import BaseModelOutput
 
 from ..encoders.batching.word_piece_tokenizer import WordPieceTokenizer
@@ -101,7 +94,7 @@ class RowSelection:
         return output
 
 
-class MaskedLanguageModelTrainer(Trainer):
+class MaskedLanguageModelTrainer(transformers.Trainer):
     """Trains a language model on a recipe's text.
 
     A subclass trains on another objective by overriding `micro_batch_loss`, and validates on it by
@@ -152,7 +145,7 @@ class MaskedLanguageModelTrainer(Trainer):
                 eval_dataset=ValidationBatches(validation, masking, device_batch),
                 callbacks=[EndCallback()],
             )
-        self.remove_callback(PrinterCallback)
+        self.remove_callback(transformers.PrinterCallback)
         # The loss is a mean over all predicted pieces of a step, on all processes.
         self.model_accepts_loss_kwargs = True
 
@@ -285,7 +278,7 @@ class MaskedLanguageModelTrainer(Trainer):
         return find_checkpoints(Path(self.args.output_dir))[self.state.best_global_step]
 
 
-class EndCallback(TrainerCallback):
+class EndCallback(transformers.TrainerCallback):
     """Requests an evaluation after the last step."""
 
     def on_step_end(

@@ -17,17 +17,8 @@ from ..annotations.seen_mentions import mentions_of
 from ..encoders.batching.ragged import borders
 from ..errors import BiomedError, list_choices
 from ..models.span_classifiers import MentionPlaces
-from .encoder_head import (
-    CalibratedHead,
-    Compared,
-    LabelHead,
-    Predictions,
-    check_least,
-    check_probabilities,
-    check_share,
-    own_arguments,
-    skip_batch,
-)
+from . import encoder_head
+from .encoder_head import CalibratedHead, Compared, LabelHead, Predictions
 from .factories import configure_head, register_factory
 from .label_scores import LabelScores
 from .losses import cross_entropy, find_probabilities
@@ -96,9 +87,9 @@ class BiomedAssertion(CalibratedHead, LabelHead):
         learn_rate_factor: float = 1.0,
         scorer: Callable | None = None,
     ):
-        super().__init__(**own_arguments(locals()), calibration=None)
-        check_share(name, "rules_share", rules_share)
-        check_least(name, "window", window, 0)
+        super().__init__(**encoder_head.own_arguments(locals()), calibration=None)
+        encoder_head.check_share(name, "rules_share", rules_share)
+        encoder_head.check_least(name, "window", window, 0)
         assertions.install_assertions()
 
     def add_label(self, label: str) -> int:
@@ -155,7 +146,7 @@ class BiomedAssertion(CalibratedHead, LabelHead):
         """Add the gradients of a batch: of the mean binary cross-entropy over annotated labels."""
         spans, targets = self._gold(examples)
         known = ~np.isnan(targets)
-        if not known.any() and skip_batch(self.model, docs):
+        if not known.any() and encoder_head.skip_batch(self.model, docs):
             return 0.0
         self._has_gradient |= bool(known.any())
         scores, backprop = self.model.begin_update(self._place(docs, spans))
@@ -197,7 +188,7 @@ class BiomedAssertion(CalibratedHead, LabelHead):
             found.append([])
             for start, end, stored in assertions.list_assertions(example.reference):
                 values = [stored.get(label, np.nan) for label in self.labels]
-                check_probabilities(doc, self.labels, values, of="a mention in ")
+                encoder_head.check_probabilities(doc, self.labels, values, of="a mention in ")
                 span = doc.char_span(start, end, alignment_mode="expand")
                 if span is not None and len(span):
                     found[-1].append(span)

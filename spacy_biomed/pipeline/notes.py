@@ -293,9 +293,7 @@ class BiomedContext(Described, Pipe):
 
 
 make_biomed_context = register_factory(
-    "biomed_context",
-    BiomedContext,
-    assigns=[f"span._.{name}" for name in ASSERTIONS],
+    "biomed_context", BiomedContext, assigns=[f"span._.{name}" for name in ASSERTIONS]
 )
 
 

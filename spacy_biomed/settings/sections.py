@@ -11,12 +11,7 @@ from confection import Config
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
 from ..errors import BiomedError, quote, suggest
-from .config_errors import (
-    begin_message,
-    explain_syntax,
-    locate_setting_or_section,
-    suggest_setting,
-)
+from .config_errors import begin_message, explain_syntax, locate_setting_or_section, suggest_setting
 
 # A section or setting in a message about sections that do not fit together.
 _MENTIONED = re.compile(r"\[?\b(\w+\.\w+|(?<=\[)\w+(?=\]))")

@@ -191,3 +191,9 @@ def test_srslys_decoders_need_not_search_entry_points():
 
     assert isinstance(msgpack_decoders.entry_points, bool)
     assert isinstance(msgpack_decoders.get_entry_points(), dict)
+
+
+def test_pythons_parser_of_regular_expressions_is_there():
+    from spacy_biomed.deidentification.pattern_rules import find_prefixes
+
+    assert find_prefixes(r"\b(?:ab?|[cd]+|\d)") == {"a", "ab", "c", "d", "0"}

@@ -1,10 +1,11 @@
 """The engine of patterns: the rules of a table, and where they apply."""
 
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import pattern_checks
 from .pattern_forms import SHARED, find_form, read_table, stands_before
@@ -131,13 +132,7 @@ _MOST = 400
 # The end of a string that nothing can be added to.
 _CLOSED = "\0"
 _AT_WORD = (r"\b", r"(?<![^\W_])", r"(?<![\w", r"(?<!\w)")
-# A class of characters, an escape, a reference, the beginning of a group, or another character.
-_PART = re.compile(
-    r"(?P<class>\[\^?\]?(?:\\.|[^\]\\])*\])|\\(?P<escaped>.)|(?P<back>\(\?P=\w+\))"
-    r"|(?P<around>\(\?<?[=!])|(?P<group>\((?:\?(?:P<\w+>|[a-z]*:))?)|(?P<other>.)",
-    re.DOTALL,
-)
-_REPEAT = re.compile(r"(?P<sign>[*+?]|\{(?P<least>\d*)[\d,]*\})[?+]?")
+_parser = import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 
 
 def find_prefixes(form: str) -> frozenset[str]:
@@ -148,66 +143,49 @@ def find_prefixes(form: str) -> frozenset[str]:
     """
     if not form.startswith(_AT_WORD):
         return frozenset()
-    found, _ = _read_alternatives(form, 0)
-    prefixes = {one.rstrip(_CLOSED) for one in found}
+    prefixes = {one.rstrip(_CLOSED) for one in _read_sequence(_parser.parse(form))}
     is_known = len(prefixes) <= _MOST and all(
         one == NUMBER or one[:1].isalpha() for one in prefixes
     )
     return frozenset(prefixes) if is_known else frozenset()
 
 
-def _read_alternatives(form: str, place: int) -> tuple[set[str], int]:
-    """The beginnings of alternatives up to the end of their group, and the place after it."""
-    united: set[str] = set()
-    sign = "|"
-    while sign == "|":
-        found, place = _read_sequence(form, place)
-        united |= found
-        sign = form[place : place + 1]
-        place += 1
-    return united, place
-
-
-def _read_sequence(form: str, place: int) -> tuple[set[str], int]:
+def _read_sequence(parts: Iterable[tuple[Any, Any]]) -> set[str]:
+    """The beginnings of parsed parts of a form, one after the other."""
     found = {""}
-    while place < len(form) and form[place] not in "|)":
-        part = _PART.match(form, place)
-        assert part is not None
-        place = part.end()
-        if part["group"] or part["around"]:
-            strings, place = _read_alternatives(form, place)
-            strings = {""} if part["around"] else strings
-        else:
-            strings = _read_part(part)
-        if repeat := _REPEAT.match(form, place):
-            place = repeat.end()
-            if repeat["sign"] != "?":
-                strings = {one + _CLOSED for one in strings}
-            if repeat["sign"] in "?*" or repeat["least"] in ("", "0"):
-                strings |= {""}
+    for kind, content in parts:
+        strings = _read_part(kind.name, content)
         found = {_join(one, other) for one in found for other in strings}
         if len(found) > _MOST:
             found = {_CLOSED}
-    return found, place
+    return found
 
 
 def _join(string: str, following: str) -> str:
     if string.endswith(_CLOSED):
         return string
+    if string and following.startswith(NUMBER):  # any number
+        return string + _CLOSED
     joined = string + following
     return joined[:LONGEST] + _CLOSED if len(joined.rstrip(_CLOSED)) >= LONGEST else joined
 
 
-def _read_part(part: re.Match[str]) -> set[str]:
-    """The strings that a class, an escape or a character stands for."""
-    unknown = {_CLOSED}
-    if part["class"]:
-        is_plain = not re.search(r"[\\^-]", part["class"])
-        return set(fold(part["class"][1:-1])) if is_plain else unknown
-    if part[0] in (r"\b", r"\B", r"\A", r"\Z", "^", "$"):
-        return {""}
-    if part["escaped"] == "d":
+def _read_part(kind: str, content: Any) -> set[str]:
+    if kind == "LITERAL":
+        return {fold(chr(content))}
+    if kind == "IN" and all(one.name == "LITERAL" for one, _ in content):
+        return {fold(chr(code)) for _, code in content}
+    if kind == "IN" and [str(one) for _, one in content] == ["CATEGORY_DIGIT"]:
         return {NUMBER + _CLOSED}
-    if part["escaped"]:
-        return unknown if part["escaped"].isalnum() else {part["escaped"]}
-    return {fold(part["other"])} if part["other"] and part["other"] != "." else unknown
+    if kind in ("AT", "ASSERT", "ASSERT_NOT"):
+        return {""}
+    if kind == "SUBPATTERN":
+        return _read_sequence(content[-1])
+    if kind == "BRANCH":
+        return set().union(*map(_read_sequence, content[1]))
+    if kind in ("MAX_REPEAT", "MIN_REPEAT"):
+        least, most, part = content
+        strings = _read_sequence(part)
+        strings = strings if most == 1 else {one + _CLOSED for one in strings}
+        return strings if least else strings | {""}
+    return {_CLOSED}

@@ -42,6 +42,7 @@ def find(text, language="es"):
         ("es", "4111 1111 1111 1111", "4111 1111 1111 1111", "account"),
         ("es", "paciente de 53 años", "53 años", "age"),
         ("es", "Calle Mayor, 3, 2 B. Alta", "Calle Mayor, 3, 2 B", "address"),
+        ("es", "vive en KR7 #12-34", "KR7 #12-34", "address"),
         ("es", "del Hospital de la Vega hoy", "Hospital de la Vega", "institution"),
         ("es", "del Hospital general La Vega hoy", "Hospital general La Vega", "institution"),
         ("es", "reactivos (Roche Diagnostics GmbH)", "Roche Diagnostics GmbH", "institution"),
@@ -246,6 +247,7 @@ def test_the_prefixes_of_a_form_are_where_it_matches():
     prefixes = find_prefixes(r"\b(?:c/\.?|calle|av[./,]|p[º°])\s*")
     assert prefixes == {"c/", "c/.", "cal", "av.", "av/", "av,", "pº", "p°"}
     assert find_prefixes(r"\b\d+ mg|\bmg") == {"0", "mg"}
+    assert find_prefixes(r"\bkr ?\d+") == {"kr", "kr "}  # and any number
     assert find_prefixes(r"(?i:tel)[eé]fono") == frozenset()  # may be within a word
     assert find_prefixes(r"\b[^\W\d]+") == frozenset()
 

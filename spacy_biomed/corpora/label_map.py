@@ -101,10 +101,7 @@ def map_labels(
         BiomedError: if a label to rename does not occur in any part.
     """
     check_labels(label_map.targets, find_mention_labels(parts), "--map")
-    return {
-        part: [_map(document, label_map) for document in documents]
-        for part, documents in parts.items()
-    }
+    return {part: [_map(one, label_map) for one in documents] for part, documents in parts.items()}
 
 
 def keep_labels(

@@ -180,6 +180,12 @@ _CAS_JSON = {
     ],
     "%VIEWS": {"_InitialView": {"%SOFA": 1, "%MEMBERS": [2]}},
 }
+_WEBANNO = (
+    "#FORMAT=WebAnno TSV 3.3\n#T_SP=webanno.custom.Span|label|ROLE_webanno.custom.Span:l_L|"
+    "uima.tcas.Annotation\n#T_RL=webanno.custom.Rel|label|BT_webanno.custom.Span\n\n\n"
+    "#Text=the \U0001f600 aspirin\n1-1\t0-3\tthe\tX\twho\t1-3[1]\t_\t_\t\n"
+    "1-2\t4-6\t\U0001f600\tX[1]\t_\t_\tr\t1-1[0_1]\t\n1-3\t7-14\taspirin\tX[1]\t_\t_\t_\t_\t\n"
+)
 _CONCEPTS = 'c="aspirin" 1:1 1:1||t="treatment"\nc="pain" 2:0 2:0||t="problem"\n'
 
 
@@ -217,6 +223,7 @@ SOUND: dict[str, dict[str, str]] = {
     "label_studio": {"a.json": json.dumps(_TASKS, indent=1)},
     "inception": {"a.xmi": _XMI, "TypeSystem.xml": _TYPES},
     "inception json": {"a.json": json.dumps(_CAS_JSON, indent=1)},
+    "inception tsv": {"a.tsv": _WEBANNO},
     "i2b2_2010": {
         "a.txt": "the aspirin .\npain again\n",
         "a.con": _CONCEPTS,

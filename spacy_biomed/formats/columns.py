@@ -1,20 +1,18 @@
 """Column files: a line for each token and its tag, blank lines between sentences (CoNLL style)."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 
-from ..errors import BiomedError, escape, list_choices, quote
-from .documents import Document, Mention, Offsets, list_files, read_lines
+from ..errors import BiomedError, list_choices, quote
+from .documents import Document, list_files, read_lines
 from .registry import Format
 from .repairs import keep_sound, leaving_out
+from .tags import STARTS, Row, create_document, find_scheme, parse_tag
+from .webanno import HEADER as WEBANNO
 
-# The tags that may start a mention, by scheme.
-_STARTS = {"iob1": "BI", "iob2": "B", "bioes": "BS"}
 SUFFIXES = (".tsv", ".txt", ".conll", ".iob", ".iob2", ".bio", ".bioes")
 # The second in JNLPBA's files, before an abstract's number; the last two are comments of CoNLL-U
 # and of CoNLL-2012.
@@ -27,27 +25,8 @@ _PART_NAMES = {
     *("data", "iob", "bio"),
 }
 
-# If I- begins more mentions than this, and more than a tenth of all, it is intended.
-MOST_SLIPS = 10
-
-# BILOU uses other letters than BIOES.
-_CANONICAL = {"L": "E", "U": "S"}
-
-_WEBANNO = "#FORMAT=WebAnno TSV"
 _NUMBER = re.compile(r"\d+(?:[-.:_]\d+)*")
-# Several tags in one, as nested mentions have.
-_SEVERAL = re.compile(r"[|,;](?:O\b|[BIESLU]-)")
 _TAG = re.compile(r"\s(?:O|[BIESLU](?:-\S+)?)\s*$")
-
-
-@dataclass(slots=True)
-class Row:
-    """One token: line number in its file, string, tag prefix ("O" outside), label ("" outside)."""
-
-    line: int
-    token: str
-    prefix: str = "O"
-    label: str = ""
 
 
 def read_columns(
@@ -61,9 +40,10 @@ def read_columns(
 
     Columns are separated by tabs, or by spaces in a line without a tab. A line with `-DOCSTART-`,
     with `###MEDLINE:` and a number, or with `# newdoc` begins a document. Other comments, such as
-    `# sent_id = 1`, are left out. In a file that begins no document every `n_sents` sentences are
-    a document. Tags may be without a label (B, I and O alone). A text is its tokens joined with
-    spaces; `tokens` and `sentences` contain their offsets.
+    `# sent_id = 1`, are left out. Every `n_sents` sentences are a document in a file that begins
+    none, and in a single file that begins only one, in its first line, as Label Studio exports it.
+    Tags may be without a label (B, I and O alone). A text is its tokens joined with spaces;
+    `tokens` and `sentences` contain their offsets.
 
     Args:
         path: a file, or a folder whose column files are read in the order of their names.
@@ -80,26 +60,33 @@ def read_columns(
             if the scheme does not allow a tag after the tag before it, or only some tags have a
             label.
     """
-    if scheme is not None and scheme not in _STARTS:
-        raise BiomedError(f"unknown scheme {quote(scheme)}: {list_choices(scheme, _STARTS)}")
-    for file in list_files(Path(path), SUFFIXES):
-        yield from _read_file(file, encoding, scheme, n_sents, tag_label)
+    if scheme is not None and scheme not in STARTS:
+        raise BiomedError(f"unknown scheme {quote(scheme)}: {list_choices(scheme, STARTS)}")
+    files = list_files(Path(path), SUFFIXES)
+    for file in files:
+        documents = _read_rows(file, encoding)
+        if len(files) == 1 and len(documents) == 2 and not documents[0]:
+            del documents[0]  # the only document start heads the file
+        yield from _create_documents(file, documents, scheme, n_sents, tag_label)
 
 
-def _read_file(
-    path: Path, encoding: str, scheme: str | None, n_sents: int, tag_label: str | None
+def _create_documents(
+    path: Path,
+    documents: list[list[list[Row]]],
+    scheme: str | None,
+    n_sents: int,
+    tag_label: str | None,
 ) -> Iterator[Document]:
-    documents = _read_rows(path, encoding)
     everything = [*chain.from_iterable(documents)]
     _name_tags([*chain.from_iterable(everything)], path, tag_label)
-    scheme = scheme or _find_scheme(everything)
+    scheme = scheme or find_scheme(everything)
     if len(documents) == 1:
         (sentences,) = documents
         documents = [sentences[i : i + n_sents] for i in range(0, len(sentences), n_sents)]
     for number, sentences in enumerate(documents, start=1):
         with leaving_out():
             if sentences:
-                yield _create_document(path, f"{path.stem}-{number}", sentences, scheme)
+                yield create_document(f"{path.stem}-{number}", sentences, scheme)
 
 
 def _read_rows(path: Path, encoding: str) -> list[list[list[Row]]]:
@@ -110,10 +97,10 @@ def _read_rows(path: Path, encoding: str) -> list[list[list[Row]]]:
     documents: list[list[list[Row]]] = [[]]
     sentence: list[tuple[int, str]] = []
     for number, line in enumerate([*read_lines(path, encoding), ""], start=1):
-        if number == 1 and line.startswith(_WEBANNO):
+        if number == 1 and line.startswith(WEBANNO):
             raise BiomedError(
-                f"{path}: WebAnno TSV is not read; export the document as UIMA CAS JSON, and "
-                "convert it with --format inception"
+                f"{path}: WebAnno TSV has more columns than these; convert it with "
+                "--format inception"
             )
         is_start = line.startswith(DOCUMENT_STARTS)
         if line.strip() and not is_start:
@@ -133,11 +120,11 @@ def _read_rows(path: Path, encoding: str) -> list[list[list[Row]]]:
     if not any(documents):
         with leaving_out():  # as all sentences may have been
             raise BiomedError(f"{path}: no token in this file; unpack the corpus again")
-    _check_tokens([*chain.from_iterable(documents)], path)
+    _check_tokens([*chain.from_iterable(documents)])
     return documents
 
 
-def _check_tokens(sentences: list[list[Row]], path: Path) -> None:
+def _check_tokens(sentences: list[list[Row]]) -> None:
     """Refuse files whose first column numbers the tokens (CoNLL-U) or names the text (CoNLL-2012).
 
     Then each token of the file is a number, or all tokens of each sentence are the same.
@@ -148,7 +135,7 @@ def _check_tokens(sentences: list[list[Row]], path: Path) -> None:
         or all(len({*column}) == 1 for column in columns)
     ):
         raise BiomedError(
-            f"{path}:{sentences[0][0].line}: the first column numbers the tokens or names the "
+            f"{sentences[0][0].where}: the first column numbers the tokens or names the "
             "text; remove it: the first column is the token"
         )
 
@@ -160,7 +147,7 @@ def _name_tags(rows: list[Row], path: Path, tag_label: str | None) -> None:
         return
     if any(row.label for row in rows):
         raise BiomedError(
-            f"{path}:{bare[0].line}: the tag {quote(bare[0].prefix)} has no label, and other tags "
+            f"{bare[0].where}: the tag {quote(bare[0].prefix)} has no label, and other tags "
             "of the file have one; write B-, I- (E-, S-, L-, U-) and a label, or O"
         )
     label = tag_label or _find_label(path)
@@ -181,97 +168,19 @@ def _find_label(path: Path) -> str:
 
 def _parse_row(path: Path, numbered: tuple[int, str]) -> Row:
     number, line = numbered
+    where = f"{path}:{number}"
     columns = line.split("\t") if "\t" in line else [cell for cell in line.split(" ") if cell]
     token, tag = columns[0].strip(" "), columns[-1].strip()
     if len(columns) < 2 or not token or not tag or "\r" in line:
         raise BiomedError(
-            f"{path}:{number}: expected a token and a tag in two or more columns, found "
+            f"{where}: expected a token and a tag in two or more columns, found "
             f"{quote(line)}; separate them with a tab"
         )
-    if tag == "O":
-        return Row(number, token)
-    prefix, dash, label = (part.strip() for part in tag.partition("-"))
-    prefix = _CANONICAL.get(prefix, prefix)
-    if bool(dash) != bool(label) or prefix not in {"B", "I", "E", "S"} or _SEVERAL.search(tag):
-        raise BiomedError(
-            f"{path}:{number}: {quote(tag)} is not a tag; write O, or B-, I- (E-, S-, L-, U-) and "
-            f"a label"
-        )
-    return Row(number, token, prefix, label)
-
-
-def _find_scheme(sentences: list[list[Row]]) -> str:
-    """Find the scheme of a file by its tags.
-
-    Only BIOES has E- and S-. In IOB1 a B- always follows another mention of its label; any other B-
-    makes the file IOB2. Some files have B- for mentions of several tokens and I- for mentions of
-    one token. Reading them as IOB1 gives the intended mentions, and valid IOB2 reads the same.
-    """
-    if any(row.prefix in "ES" for sentence in sentences for row in sentence):
-        return "bioes"
-    pairs = (pairwise([Row(0, ""), *sentence]) for sentence in sentences)
-    changes = ((last, row) for last, row in chain.from_iterable(pairs) if row.label != last.label)
-    first_tags = Counter(row.prefix for _, row in changes if row.label)
-    if not first_tags["B"]:
-        return "iob1" if first_tags["I"] else "iob2"
-    return "iob1" if first_tags["I"] > max(MOST_SLIPS, 0.1 * first_tags.total()) else "iob2"
-
-
-def _create_document(path: Path, id: str, sentences: list[list[Row]], scheme: str) -> Document:
-    tokens: list[Offsets] = []
-    mentions: list[Mention] = []
-    sentence_offsets: list[Offsets] = []
-    start = 0
-    for sentence in sentences:
-        first = len(tokens)
-        for row in sentence:
-            tokens.append((start, start + len(row.token)))
-            start += len(row.token) + 1
-        for begin, stop, label in _find_mentions(path, sentence, scheme):
-            fragment = (tokens[first + begin][0], tokens[first + stop - 1][1])
-            mentions.append(Mention(label, (fragment,)))
-        sentence_offsets.append((tokens[first][0], tokens[-1][1]))
-    text = " ".join(row.token for sentence in sentences for row in sentence)
-    source = f"{path}:{sentences[0][0].line}"
-    return Document(id, text, mentions, tokens=tokens, sentences=sentence_offsets, source=source)
-
-
-def _find_mentions(path: Path, sentence: list[Row], scheme: str) -> Iterator[tuple[int, int, str]]:
-    """Yield `(first token, token after the last, label)` of a sentence's mentions."""
-    start, label = 0, ""
-    end = Row(sentence[-1].line, "")
-    for place, row in enumerate([*sentence, end]):
-        goes_on = bool(label) and row.prefix in "IE" and row.label == label
-        if label and not goes_on:
-            if scheme == "bioes":
-                problem = (
-                    f"the sentence ends inside a mention of {quote(label)}"
-                    if row is end
-                    else f"the mention of {quote(label)} before this line has no end"
-                )
-                raise BiomedError(
-                    f"{path}:{row.line}: {problem}; tag its last token E-{escape(label)}, or "
-                    f"S-{escape(label)} where it is the only one"
-                )
-            yield start, place, label
-            label = ""
-        if row.prefix == "O":
-            continue
-        if not goes_on:
-            if row.prefix not in _STARTS[scheme]:
-                raise BiomedError(
-                    f"{path}:{row.line}: {row.prefix}-{escape(row.label)} does not follow a token "
-                    f"of the same mention; a mention of {quote(row.label)} starts with "
-                    f"B-{escape(row.label)} in {scheme.upper()}, or with I- in IOB1 (--format iob1)"
-                )
-            start, label = place, row.label
-        if scheme == "bioes" and row.prefix in "ES":
-            yield start, place + 1, label
-            label = ""
+    return parse_tag(where, token, tag)
 
 
 _OPTIONS = ("n_sents", "tag_label")
 COLUMNS = Format(read_columns, options=_OPTIONS)
 IOB1, IOB2, BIOES = (
-    Format(partial(read_columns, scheme=scheme), options=_OPTIONS) for scheme in _STARTS
+    Format(partial(read_columns, scheme=scheme), options=_OPTIONS) for scheme in STARTS
 )

@@ -1,4 +1,4 @@
-"""UIMA CAS as XMI or JSON, as INCEpTION exports it, in folders and zip files."""
+"""UIMA CAS as XMI or JSON, or WebAnno TSV, as INCEpTION exports it, in folders and zip files."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from .findings import AnnotatedDocument, AnnotatedShard, list_mentions, name_fil
 from .json_fields import list_values, parse_json
 from .registry import Format
 from .repairs import NOT_ANNOTATED, keep_sound, leaving_out, locate, note
+from .webanno import BUILT_IN, LABELS, NAMED_ENTITY, read_tsv
 from .xml_elements import decode_xml, parse_xml
 
 if TYPE_CHECKING:
     from cassis import Cas, TypeSystem
     from cassis.typesystem import FeatureStructure
 
-_SUFFIXES = (".xmi", ".json")
+_TSV = ".tsv"
+_SUFFIXES = (".xmi", ".json", _TSV)
 _TYPES = ("TypeSystem.xml", "typesystem.xml")
 
 _FILE = re.compile(r".+\.\w+")
+_ENDING = re.compile(r"\.(xmi|json|tsv|txt)$")
 
 # Folders in the export of a project, and the "annotator" with the document as it was imported.
 _ANNOTATION, _CURATION, _INITIAL = "annotation", "curation", "INITIAL_CAS"
 
-# Layers with these names describe the document or its words, except for named entities.
-_BUILT_IN = ("uima.", "de.tudarmstadt.ukp.", "org.dkpro.", "org.apache.")
-_NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
 _METADATA = "de.tudarmstadt.ukp.dkpro.core.api.metadata.type.DocumentMetaData"
 
 _SEGMENTATION = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type"
@@ -44,8 +44,6 @@ SPAN, RELATION = "custom.Span", "custom.Relation"
 
 # The features of a relation layer.
 _SOURCE, _TARGET = "Governor", "Dependent"
-# Features that have the label of a span or a relation, if the layer has them.
-_LABELS = ("label", "value")
 _PLACE = ("begin", "end", "sofa")
 
 # XML 1.0 has no such characters.
@@ -57,18 +55,20 @@ _ADVICE = 'export it as "UIMA CAS XMI (XML 1.0)" or "UIMA CAS JSON 0.4.0"'
 
 
 def read_inception(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
-    """Read UIMA CAS files: `.xmi`, each with a `TypeSystem.xml` beside it, or `.json`.
+    """Read UIMA CAS files: `.xmi`, each with a `TypeSystem.xml` beside it, or `.json`; or `.tsv`
+    files, which are WebAnno TSV 3.
 
     They may lie in zip files, as INCEpTION exports documents and projects. In the export of a
     project, the curated annotation of a document is read, or else that of its only annotator. A
     document without either is left out and counted.
 
     Annotations of all span layers become mentions: those of custom layers, and named entities. The
-    label is the feature `label` or `value`, or else the layer's first feature with a string, or
-    else the layer's name. Other features with strings, numbers or truth values become attributes.
-    Annotations of relation layers become relations from their source to their target; a feature
-    that links spans by roles becomes a relation for each role. `relations` is a list in every
-    document if any has one, otherwise None. Sentences, tokens and other layers are not read.
+    label is the feature `label` or `value` of a layer that has one, or else the layer's first
+    feature with a string, or else the layer's name. Other features with strings, numbers or truth
+    values become attributes. Annotations of relation layers become relations from their source to
+    their target; a feature that links spans by roles becomes a relation for each role. `relations`
+    is a list in every document if any has one, otherwise None. Sentences, tokens and other layers
+    are not read.
 
     The identifier is that of the document in INCEpTION, without the ending of a file name.
 
@@ -81,8 +81,9 @@ def read_inception(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
             entities, a document has several annotators and no curation, or an annotation lies
             beyond the text.
     """
-    _require_cassis(str(path))
     files = list(list_packed_files(Path(path), _SUFFIXES))
+    if any(file.name.suffix.lower() != _TSV for file in files):
+        _require_cassis(str(path))
     if not files:
         raise BiomedError(f"{path}: no {' or '.join(_SUFFIXES)} file in this folder; {_ADVICE}")
     documents = list(keep_sound(lambda chosen: _read_file(*chosen, encoding), _choose(files)))
@@ -129,6 +130,9 @@ def _choose(files: list[PackedFile]) -> Iterator[tuple[PackedFile, str | None]]:
 
 
 def _read_file(file: PackedFile, name: str | None, encoding: str) -> Document:
+    if file.name.suffix.lower() == _TSV:
+        content = decode(file.read(), file.path, encoding).removeprefix(BYTE_ORDER_MARK)
+        return read_tsv(content, file.path, _ENDING.sub("", name or file.name.as_posix()))
     with warnings.catch_warnings():
         # An offset beyond the text is refused below; one in half of a character is kept as it is.
         warnings.simplefilter("ignore")
@@ -149,8 +153,7 @@ def _read_file(file: PackedFile, name: str | None, encoding: str) -> Document:
             mention = Mention(label, ((span.begin, span.end),), str(span.xmiID), attributes)
             mentions.append(locate(text, mention, None, place))
     relations = list(_find_relations(annotations, mentions, where))
-    id = re.sub(r"\.(xmi|json|txt)$", "", id)
-    return Document(id, text, mentions, relations, source=where)
+    return Document(_ENDING.sub("", id), text, mentions, relations, source=where)
 
 
 def _load(file: PackedFile, encoding: str) -> Cas:
@@ -237,10 +240,10 @@ def _find_id(cas: Cas) -> str:
 def _is_in_layer(annotation: FeatureStructure) -> bool:
     """Whether an annotation is of a span or relation layer that is read."""
     kind = annotation.type
-    while kind is not None and kind.name != _NAMED_ENTITY:
+    while kind is not None and kind.name != NAMED_ENTITY:
         kind = kind.supertype
     name = annotation.type.name.removeprefix("uima.noNamespace.")
-    return kind is not None or not name.startswith(_BUILT_IN)
+    return kind is not None or not name.startswith(BUILT_IN)
 
 
 def _is_relation(annotation: FeatureStructure) -> bool:
@@ -256,7 +259,8 @@ def _read_features(annotation: FeatureStructure) -> tuple[str, dict[str, str]]:
     shown = {name: list_values(getattr(one, "elements", one)) for name, one in given.items()}
     values = {name: ", ".join(one) for name, one in shown.items() if any(one)}
     strings = [name for name in values if isinstance(getattr(annotation, name), str)]
-    found = [name for name in (*_LABELS, *strings) if name in strings]
+    found = [name for name in LABELS if name in names] or strings
+    found = [name for name in found if name in strings]
     label = values.pop(found[0]) if found else annotation.type.name.rpartition(".")[2]
     return label, values
 

@@ -1,5 +1,6 @@
 """JSON files, and files of JSON lines, whose fields are checked as they are read."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from json import JSONDecodeError
 from pathlib import Path
@@ -40,15 +41,32 @@ def read_json_lines(
 ) -> Iterator[tuple[Any, str, str]]:
     """Read files with JSON on each line: one, or those with a suffix in and below a folder.
 
-    Yields the content of each line that is not empty; `file:line`, for messages; and file name and
-    line number, for an id.
+    A file may also have the same as one list. Yields the content of each line that is not empty, or
+    of each item; `file:line` or `file: [item]`, for messages; and file name and number, for an id.
     """
     for file in list_files(Path(path), suffixes):
-        for number, line in number_lines(file, encoding):
+        lines = [*number_lines(file, encoding)]
+        if _begins_list(lines[0][1]):
+            with leaving_out():
+                items = parse_json(read_text(file, encoding), str(file), "correct the list")
+                for number, item in enumerate(items):
+                    yield item, f"{file}: [{number}]", f"{file.stem}-{number + 1}"
+            continue
+        for number, line in lines:
             where = f"{file}:{number}"
             with leaving_out():
                 record = parse_json(line, where, "write one object a line", has_lines=False)
                 yield record, where, f"{file.stem}-{number}"
+
+
+def _begins_list(line: str) -> bool:
+    """Whether a first line begins a list of records, and is not itself a record."""
+    if not line.lstrip().startswith("["):
+        return False
+    try:
+        return all(isinstance(one, dict | list) for one in json.loads(line))
+    except (RecursionError, ValueError):  # it goes on in the next line
+        return True
 
 
 def get_field(

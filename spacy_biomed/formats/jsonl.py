@@ -10,6 +10,7 @@ from .findings import AnnotatedShard, pack_lines
 from .json_fields import Kind, get_covered, get_field, get_id, list_values, read_json_lines
 from .registry import Format
 from .repairs import NOT_ANNOTATED, OTHER_ANNOTATION, leaving_out, locate_all, note
+from .tags import create_tagged
 
 _Object = dict[str, object]
 # The mentions of a record, each with its offsets and its identifier in the file ("" without one).
@@ -21,6 +22,9 @@ _ADVICE = 'write it as {"text": "...", "spans": [{"start": 0, "end": 7, "label":
 # Where doccano and spaCy have mentions, and other programs annotations.
 _MENTION_KEYS = ("entities", "ents", "label", "labels")
 _OTHER_KEYS = (*_MENTION_KEYS, "annotations", "annotation", "denotations")
+# Where other programs have the names of classes, and the tags of tokens.
+_CLASS_KEYS = ("cats", "label", "labels")
+_TAG_KEYS = ("ner_tags", "tags", "labels")
 
 # What Prodigy's interfaces let people annotate. A task may have more, which nobody has looked at.
 _SHOWN = {
@@ -33,7 +37,8 @@ _SHOWN = {
 
 
 def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
-    """Read `.jsonl` files: one, or those in and below a folder. Each line is an object with
+    """Read `.jsonl` files: one, or those in and below a folder. Each line, or each item of a file
+    with one list, is an object with
 
     text: the text.
     spans: mentions, each with `start`, `end`, `label` and, optionally, the covered `text`, an `id`
@@ -44,17 +49,24 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
         not annotated.
     cats: class label to true, false or a number between 0 and 1; or `options` (objects with an
         `id`) and `accept` (a list of ids), which give 1.0 to each accepted class and 0.0 to each
-        other option; or `label`, a class that `answer` accepts (1.0) or rejects (0.0).
+        other option; or `label`, a class that `answer` accepts (1.0) or rejects (0.0), where lines
+        with other classes of the same text give one document.
     tokens: objects with `start` and `end`, if the text is already split into tokens.
     id: of the document, also under `meta`; by default file name and line number.
     answer: a line with another answer than "accept" is not annotated and left out.
 
-    Mentions as doccano and spaCy write them are read too: under `label`, `labels`, `entities` or
-    `ents`, as `[start, end, label]` or as objects with `start_offset` and `end_offset`, with
-    doccano's relations (`from_id`, `to_id`, `type`) between them. Other annotations under these
-    keys, or under `annotation`, `annotations` or `denotations`, without `spans` or classes, and
-    relations without `spans`, are errors. Other keys are ignored, except for what Prodigy says
-    about a task:
+    What other programs write is read too:
+
+    - Mentions under `label`, `labels`, `entities` or `ents`, as `[start, end, label]` or as objects
+      with `start_offset` and `end_offset`, with relations (`from_id`, `to_id`, `type`) between them
+      (doccano, spaCy); `[text, object]` in place of the object (spaCy 2).
+    - A class, or a list of classes, under `cats`, `label` or `labels` (doccano, Hugging Face): 1.0
+      for these, 0.0 for the other classes that any line has.
+    - `tokens` that are strings, with tags (`ner_tags`, `tags` or `labels`) and without `text`.
+
+    Other annotations under these keys, or under `annotation`, `annotations` or `denotations`,
+    without `spans` or classes, and relations without `spans`, are errors. Other keys are ignored,
+    except for what Prodigy says about a task:
 
     - If `_view_id` names an interface, only what it shows is annotated, and it is annotated also if
       nothing was selected. (Old versions omit the `spans` of a text without mentions.)
@@ -67,10 +79,13 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
             differently.
     """
     answers: dict[object, list[tuple[_Object, str, str]]] = {}
-    for line in read_json_lines(path, (".jsonl",), encoding):
-        record, where, _ = line
+    for record, where, id in read_json_lines(path, (".jsonl",), encoding):
         with leaving_out():
-            _get(record, "text", str, where)
+            if isinstance(record, list) and len(record) == 2 and isinstance(record[1], dict):
+                record = {**record[1], "text": record[0]}
+            line = (record, where, id)
+            if not _has_tags(record):
+                _get(record, "text", str, where)
             answer = record.get("answer", "accept")
             if answer != "accept" and not (answer == "reject" and _is_question(record)):
                 note(NOT_ANNOTATED, f"{where}: the answer is {quote(answer)}")
@@ -79,17 +94,71 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
             else:
                 task = get_id(record, "_task_hash")
                 answers.setdefault(task or where, []).append(line)
+    last = [lines[-1][0] for lines in answers.values()]
+    questions: dict[str, _Object] = {}
+    for record in filter(_is_question, last):
+        cats = questions.setdefault(str(record["text"]), {})
+        cats[str(record["label"])] = record["answer"] == "accept"
+    classes = {
+        key: dict.fromkeys(name for record in last for name in _name_classes(record, key) or ())
+        for key in _CLASS_KEYS
+    }
     for *others, (record, where, id) in answers.values():
         for _, other, _ in others:
             note(OTHER_ANNOTATION, f"{other}: the task is answered again in {where}")
+        if _is_question(record):
+            if (asked := questions.pop(str(record["text"]), None)) is None:
+                continue  # the first question on the text has all answers
+            record = {**record, "label": None, "cats": asked}
         with leaving_out():
-            yield _parse_record(record, where, id)
+            yield _parse_record(_spread_classes(record, classes), where, id)
 
 
 def _is_question(record: _Object) -> bool:
     """Whether the answer accepts or rejects the class of the text."""
     is_class = isinstance(record.get("label"), str) and not record.get("spans")
     return is_class and "answer" in record and _is_shown(record, "label")
+
+
+def _name_classes(record: _Object, key: str) -> list[str] | None:
+    """The classes under a key, in place of a truth value for each; None if there are none."""
+    given = record.get(key)
+    values = given if isinstance(given, list) else [given]
+    is_read = "answer" not in record and not record.get("spans") and not _has_tags(record)
+    if not is_read or not all(type(one) in (str, int) for one in values):
+        return None
+    return [str(one) for one in values]
+
+
+def _spread_classes(record: _Object, classes: dict[str, dict[str, None]]) -> _Object:
+    """The record with a truth value for each class of the file, if it names classes."""
+    for key, known in classes.items():
+        named = _name_classes(record, key)
+        if named is not None and (known or key == "cats"):
+            cats = {name: name in named for name in known} or None
+            return {**record, key: None, "cats": cats}
+    return record
+
+
+def _has_tags(record: object) -> bool:
+    """Whether a record has strings as tokens, and their tags."""
+    tokens = record.get("tokens") if isinstance(record, dict) else None
+    if not isinstance(record, dict) or not isinstance(tokens, list):
+        return False
+    has_strings = bool(tokens) and isinstance(tokens[0], str)
+    return has_strings and any(isinstance(record.get(k), list) for k in _TAG_KEYS)
+
+
+def _parse_tags(record: _Object, id: str, where: str) -> Document:
+    key = next(key for key in _TAG_KEYS if isinstance(record.get(key), list))
+    tokens, tags = _get(record, "tokens", list, where), _get(record, key, list, where)
+    strings = [one for one in [*tokens, *tags] if isinstance(one, str) and one.strip()]
+    if len(tokens) != len(tags) or len(strings) < 2 * len(tokens):
+        raise BiomedError(
+            f"{where}: 'tokens' and {key!r} need a string for each token; write names of tags such "
+            "as B-DRUG, not their numbers"
+        )
+    return create_tagged(id, tokens, tags, where)
 
 
 def _is_shown(record: _Object, layer: str) -> bool:
@@ -99,12 +168,14 @@ def _is_shown(record: _Object, layer: str) -> bool:
 
 
 def _parse_record(record: _Object, where: str, id: str) -> Document:
-    text = _get(record, "text", str, where)
-    record = _rename_doccano(record)
     meta = record.get("meta")
     if isinstance(meta, dict):
         id = get_id(meta, "id", id)
     id = get_id(record, "id", id)
+    if _has_tags(record):
+        return _parse_tags(record, id, where)
+    text = _get(record, "text", str, where)
+    record = _rename_doccano(record)
     document = Document(id, text, cats=_parse_cats(record, where), source=where)
     document.tokens = _parse_tokens(record, text, where)
     if _has_spans(record):
@@ -252,8 +323,6 @@ def _parse_cats(record: _Object, where: str) -> dict[str, float] | None:
                     "or false, or a number between 0 and 1"
                 )
         return {label: float(value) for label, value in cats.items()}
-    if _is_question(record):
-        return {_get(record, "label", str, where): float(record["answer"] == "accept")}
     is_asked = record.get("accept") is not None or record.get("_view_id") == "choice"
     if not is_asked or not _is_shown(record, "accept"):
         return None

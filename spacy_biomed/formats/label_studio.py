@@ -32,23 +32,26 @@ _CLASSES = ("choices", "taxonomy")
 # A result of an annotation: a region, a relation, or a value of a control.
 _Result = dict[str, object]
 
-# An annotated task: its document, with the text only, and the results of the annotation to read.
-_Task = tuple[Document, list[_Result]]
+# An annotated task: the fields with strings, the results of the annotation to read, its
+# identifier, and its place.
+_Task = tuple[dict[str, str], list[_Result], str, str]
 
 
 def read_label_studio(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     """Read Label Studio's JSON export, as `.json` files: one, or those in and below a folder.
 
     The text is the field of a task's data with the name of the annotated tag (`to_name`), or else
-    the field `text`, or else the only field with a string. The identifier is the field `id` of the
-    data, or else the number of the task.
+    the field `text`, or else the only field with a string, or the only one in which all tasks have
+    the covered strings. The identifier is the field `id` of the data, or else the number of the
+    task.
 
     Labelled regions become mentions, one for each label. Values of other controls for a region, and
     its meta information, become attributes. Relations keep their direction (`bi` becomes two).
     Choices (also of a taxonomy) for the whole text become classes: 1.0 for the chosen, 0.0 for the
     other choices of that control that occur in the export. If several controls have choices, the
-    class is `control=choice`. Mentions and relations are lists in every document if any task has
-    one.
+    class is `control=choice`. Where no choice is made, all are 0.0 if some task has several of the
+    control, and not annotated otherwise. Mentions and relations are lists in every document if any
+    task has one.
 
     Several people may annotate a task. The annotation that is marked as ground truth is read, or
     else the one that was changed last; skipped ones are never read. A task without an annotation,
@@ -63,17 +66,21 @@ def read_label_studio(path: Path | str, encoding: str = "utf-8") -> Iterator[Doc
             text or reads differently, or if a relation has no mention.
     """
     tasks = [task for file in list_files(Path(path), (".json",)) for task in _read(file, encoding)]
-    kinds = {get_id(result, "type") for _, results in tasks for result in results}
+    kinds = {get_id(result, "type") for _, results, *_ in tasks for result in results}
+    quoted = _find_quoted(tasks)
+    classes = [one for _, results, *_ in tasks for one in _find_classes(results)]
     choices: dict[str, dict[str, None]] = {}  # of each control for whole texts
-    for control, chosen in (found for _, results in tasks for found in _find_classes(results)):
+    for control, chosen in classes:
         choices.setdefault(control, {}).update(dict.fromkeys(chosen))
-    for document, results in tasks:
+    several = {control for control, chosen in classes if len(chosen) > 1}
+    for strings, results, id, where in tasks:
         with leaving_out():
+            document = Document(id, _find_text(strings, results, quoted, where), source=where)
             if any(kind.endswith("labels") for kind in kinds):
                 document.mentions = _parse_mentions(document, results)
             if "relation" in kinds:
                 document.relations = _parse_relations(document, results)
-            document.cats = _parse_cats(results, choices)
+            document.cats = _parse_cats(results, choices, several)
             yield document
 
 
@@ -89,8 +96,8 @@ def _read(file: Path, encoding: str) -> Iterator[_Task]:
             data = get_field(task, "data", dict, where)
             if (results := _find_annotation(task, where)) is not None:
                 id = get_id(data, "id") or get_id(task, "id", f"{file.stem}-{index}")
-                text = _find_text(data, results, where)
-                yield Document(id=id, text=text, source=where), results
+                strings = {name: value for name, value in data.items() if isinstance(value, str)}
+                yield strings, results, id, where
 
 
 def _find_annotation(task: dict[str, object], where: str) -> list[_Result] | None:
@@ -118,8 +125,19 @@ def _find_annotation(task: dict[str, object], where: str) -> list[_Result] | Non
     return [result for result in best["result"] if isinstance(result, dict)]
 
 
-def _find_text(data: dict[str, object], results: list[_Result], where: str) -> str:
-    strings = {name: value for name, value in data.items() if isinstance(value, str)}
+def _find_quoted(tasks: list[_Task]) -> list[str]:
+    """The fields that have the covered strings of all regions."""
+    names = [*dict.fromkeys(name for strings, *_ in tasks for name in strings)]
+    for strings, results, *_ in tasks:
+        regions = map(_get_value, (one for one in results if one.get("type") == "labels"))
+        covered = [get_id(region, "text").replace("\\n", "\n") for region in regions]
+        names = [name for name in names if all(one in strings.get(name, "") for one in covered)]
+    return names
+
+
+def _find_text(
+    strings: dict[str, str], results: list[_Result], quoted: list[str], where: str
+) -> str:
     regions = [result for result in results if result.get("type") == "labels"]
     tags = dict.fromkeys(filter(None, (get_id(region, "to_name") for region in regions)))
     if len(tags) > 1:
@@ -127,10 +145,10 @@ def _find_text(data: dict[str, object], results: list[_Result], where: str) -> s
             f"{where}: several texts have regions ({', '.join(map(escape, tags))}); export one text"
         )
     names = [*tags, *(get_id(result, "to_name") for result in results), "text"]
-    only = strings if len(strings) == 1 else ()
-    names = [name for name in names if name in strings] or list(only)
+    only = strings if len(strings) == 1 else quoted if len(quoted) == 1 else ()
+    names = [name for name in [*names, *only] if name in strings]
     if not names:
-        fields = ", ".join(map(escape, list(data)[:5])) or "none"
+        fields = ", ".join(map(escape, list(strings)[:5])) or "none"
         raise BiomedError(
             f"{where}: cannot tell which field of the data is the text ({fields}); name it text"
         )
@@ -246,13 +264,14 @@ def _parse_relations(document: Document, results: list[_Result]) -> list[Relatio
 
 
 def _parse_cats(
-    results: list[_Result], choices: dict[str, dict[str, None]]
+    results: list[_Result], choices: dict[str, dict[str, None]], several: set[str]
 ) -> dict[str, float] | None:
     cats: dict[str, float] = {}
-    for control, chosen in _find_classes(results):
+    given = dict(_find_classes(results))
+    for control in (one for one in choices if one in given or one in several):
         for choice in choices[control]:
             name = choice if len(choices) == 1 else f"{control}={choice}"
-            cats[name] = float(choice in chosen)
+            cats[name] = float(choice in given.get(control, ()))
     return cats or None
 
 

@@ -85,9 +85,10 @@ def _convert(mention: Mention, begins: Ints1d) -> Mention:
 def _stands(text: str, mention: Mention, covered: str | None) -> bool:
     """Whether a mention reads as a string, or without one is whole words."""
     found = mention.read(text)
+    edges = [place for fragment in mention.fragments for place in fragment]
+    if min(edges) < 0 or max(edges) > len(text):
+        return False
     if covered is not None:
         return is_covered(text, mention, covered) or reads_as(found, covered)
-    edges = [place for fragment in mention.fragments for place in fragment]
     in_words = (text[place - 1 : place + 1].isalnum() for place in edges if 0 < place < len(text))
-    is_inside = min(edges) >= 0 and max(edges) <= len(text)
-    return is_inside and bool(found) and found == found.strip() and not any(in_words)
+    return bool(found) and found == found.strip() and not any(in_words)

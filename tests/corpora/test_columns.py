@@ -39,7 +39,7 @@ def test_document_starts_group_sentences(tmp_path):
 
 
 def test_a_mention_ends_with_its_sentence(tmp_path):
-    documents = read(tmp_path, "-DOCSTART-\tO\n\na\tB-X\n\nb\tB-X\nc\tI-X\n")
+    documents = read(tmp_path, "a\tB-X\n\nb\tB-X\nc\tI-X\n", n_sents=2)
     assert strings(documents[0]) == [("a", "X"), ("b c", "X")]
 
 
@@ -143,8 +143,13 @@ def test_several_sentences_make_a_document_where_the_file_marks_none(tmp_path):
     assert [document.text for document in documents] == ["a b", "c"]
     assert documents[0].sentences == [(0, 1), (2, 3)]
     assert [(m.label, m.fragments) for m in documents[0].mentions] == [("X", ((2, 3),))]
-    path.write_text("-DOCSTART- O\n\na\tO\n\nb\tB-X\n\nc\tO\n", encoding="utf-8")
-    assert [document.text for document in read_columns(path, n_sents=2)] == ["a b c"]
+    # As Label Studio exports a project.
+    path.write_text("-DOCSTART- -X- O\na\tO\n\nb\tB-X\n\nc\tO\n", encoding="utf-8")
+    assert [document.text for document in read_columns(path, n_sents=2)] == ["a b", "c"]
+    (tmp_path / "other.tsv").write_text("d\tO\n", encoding="utf-8")
+    assert [document.text for document in read_columns(tmp_path)] == ["d", "a b c"]
+    path.write_text("a\tO\n\n-DOCSTART- O\n\nb\tB-X\n\nc\tO\n", encoding="utf-8")
+    assert [document.text for document in read_columns(path)] == ["a", "b c"]
 
 
 def test_conll_is_another_name_of_the_format(tmp_path):

@@ -97,6 +97,7 @@ def test_custom_layers_and_named_entities_are_read_and_segmentation_is_not(tmp_p
     content = make_json(
         "cancer",
         (ENTITY, 0, 6, {"value": "D", "identifier": "C1"}),
+        (ENTITY, 0, 3, {"identifier": "C1"}),
         (SENTENCE, 0, 6, {}),
         ("webanno.custom.Phi", 0, 3, {"kind": "NAME", "sure": True}),
         ("custom.Plain", 3, 6, {}),
@@ -104,7 +105,13 @@ def test_custom_layers_and_named_entities_are_read_and_segmentation_is_not(tmp_p
     )
     ((document,), _) = read(tmp_path, {"a.json": content})
     found = {mention.label: mention.attributes for mention in document.mentions}
-    assert found == {"D": {"identifier": "C1"}, "NAME": {"sure": "true"}, "Plain": {}}
+    identified = {"identifier": "C1"}
+    assert found == {
+        "D": identified,
+        "NamedEntity": identified,
+        "NAME": {"sure": "true"},
+        "Plain": {},
+    }
 
 
 def test_links_by_roles_are_relations(tmp_path):
@@ -189,7 +196,7 @@ def test_several_annotators_without_a_curation_are_named_or_left_out(tmp_path):
         ({"a.json": '{"%TYPES": {}'}, r"a\.json:1: not JSON"),
         ({"a.json": make_json(None)}, r"a\.json: the CAS has no text"),
         ({"a.zip": b"x"}, r"a\.zip: no zip file"),
-        ({"a.txt": "x"}, r"no \.xmi or \.json file"),
+        ({"a.txt": "x"}, r"no \.xmi or \.json or \.tsv file"),
         (
             {"a.json": make_json("x", ("custom.Span", 0, 2, {"label": "A"}))},
             r"a\.json: annotation 2: the mention ends at 2, beyond the text's end at 1",
@@ -243,6 +250,7 @@ def test_names_that_would_become_code_are_refused_before_they_are_compiled(
 
 def test_without_the_extra_one_line_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(inception, "find_spec", lambda name: None)
+    (tmp_path / "a.json").write_text("{}")
     with pytest.raises(BiomedError, match=re.escape(install_command("inception"))):
         list(read_inception(tmp_path))
 

@@ -133,9 +133,99 @@ def test_a_text_without_spans_in_an_interface_for_spans_has_no_mentions(tmp_path
 
 def test_a_class_is_accepted_or_rejected(tmp_path):
     given = {"text": "a", "label": "X", "_view_id": "classification"}
-    documents = read(tmp_path, *({**given, "answer": one} for one in ("accept", "reject")))
+    answers = [{**given, "text": one, "answer": one} for one in ("accept", "reject")]
+    documents = read(tmp_path, *answers)
     assert [document.cats for document in documents] == [{"X": 1.0}, {"X": 0.0}]
     assert read(tmp_path, {**given, "answer": "ignore"}) == []
+
+
+def test_questions_on_one_text_give_one_document(tmp_path):
+    asked = [("X", "accept", 1), ("Y", "reject", 2), ("Z", "ignore", 3), ("Y", "accept", 2)]
+    records = [
+        {"text": "a", "label": label, "answer": answer, "_task_hash": task}
+        for label, answer, task in asked
+    ]
+    other = {"text": "b", "label": "X", "answer": "reject"}
+    documents = read(tmp_path, *records, other)
+    assert [(document.text, document.cats) for document in documents] == [
+        ("a", {"X": 1.0, "Y": 1.0}),
+        ("b", {"X": 0.0}),
+    ]
+
+
+@pytest.mark.parametrize("key", ["label", "labels", "cats"])
+def test_named_classes_are_against_the_others_of_the_file(tmp_path, key):
+    given = [["A"], [], ["B", "A"], "B"]
+    entities = {"entities": [[0, 1, "D"]]}
+    documents = read(tmp_path, *({"text": "a b", key: one, **entities} for one in given))
+    assert [document.cats for document in documents] == [
+        {"A": 1.0, "B": 0.0},
+        {"A": 0.0, "B": 0.0},
+        {"A": 1.0, "B": 1.0},
+        {"A": 0.0, "B": 1.0},
+    ]
+    assert [len(document.mentions) for document in documents] == [1] * 4
+    numbers = read(tmp_path, {"text": "a", "label": 0}, {"text": "b", "label": 1})
+    assert [document.cats for document in numbers] == [{"0": 1.0, "1": 0.0}, {"0": 0.0, "1": 1.0}]
+    assert read(tmp_path, {"text": "a", "cats": [], **entities})[0].cats is None
+
+
+@pytest.mark.parametrize("key", ["ner_tags", "tags", "labels"])
+def test_tokens_with_their_tags_are_read(tmp_path, key):
+    tokens, tags = ["Gout", "hurts", "."], ["B-D", "O", "O"]
+    documents = read(
+        tmp_path,
+        {"id": 7, "tokens": tokens, key: tags},
+        {"tokens": ["lung", "cancer"], key: ["I-D", "I-D"]},
+        {"tokens": ["lung", "cancer"], key: ["B-D", "E-D"]},
+    )
+    found = [(one.text, [mention.read(one.text) for mention in one.mentions]) for one in documents]
+    assert found == [("Gout hurts .", ["Gout"]), *[("lung cancer", ["lung cancer"])] * 2]
+    assert documents[0].id == "7" and documents[0].tokens == [(0, 4), (5, 10), (11, 12)]
+
+
+@pytest.mark.parametrize(
+    ("tags", "message"),
+    [
+        ([1, 0], "'tokens' and 'ner_tags' need a string for each token; write names of tags"),
+        (["B-D"], "'tokens' and 'ner_tags' need a string for each token"),
+        (["B", "O"], "the tag 'B' has no label; write it, as B-DRUG"),
+        (["X-D", "O"], "'X-D' is not a tag"),
+        (["O", "E-D"], "E-D does not follow a token of the same mention"),
+    ],
+)
+def test_wrong_tags_of_tokens_are_named(tmp_path, tags, message):
+    with pytest.raises(BiomedError, match=rf"part\.jsonl:1: {re.escape(message)}"):
+        read(tmp_path, {"tokens": ["a", "b"], "ner_tags": tags})
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_list_of_records_is_read(tmp_path, indent):
+    records = [{"text": "a", "spans": []}, {"text": "Gout", "label": [[0, 4, "D"]]}]
+    path = tmp_path / "all.json"
+    path.write_text(json.dumps(records, indent=indent), encoding="utf-8")
+    documents = list(read_jsonl(path))
+    assert [(one.id, one.text, len(one.mentions)) for one in documents] == [
+        ("all-1", "a", 0),
+        ("all-2", "Gout", 1),
+    ]
+    records[1] = {"text": 1}
+    path.write_text(json.dumps(records, indent=indent), encoding="utf-8")
+    with pytest.raises(BiomedError, match=r"all\.json: \[1\]: expected 'text' with a string"):
+        list(read_jsonl(path))
+    path.write_text('[\n{"text": "a"},\n{"text": }]', encoding="utf-8")
+    with pytest.raises(BiomedError, match=r"all\.json:3: not JSON .*correct the list"):
+        list(read_jsonl(path))
+
+
+@pytest.mark.parametrize("is_list", [True, False])
+def test_training_data_of_spacy_2_is_read(tmp_path, is_list):
+    rows = [["Gout", {"entities": [[0, 4, "D"]]}], ["Rest", {"cats": {"A": True}}]]
+    path = tmp_path / "part.jsonl"
+    text = json.dumps(rows) if is_list else "\n".join(map(json.dumps, rows))
+    path.write_text(text, encoding="utf-8")
+    first, second = read_jsonl(path)
+    assert ([one.label for one in first.mentions], second.cats) == (["D"], {"A": 1.0})
 
 
 RELATED = {

@@ -125,6 +125,29 @@ def test_choices_become_classes_and_no_answer_is_no_annotation(tmp_path):
     ]
 
 
+def test_no_choice_is_no_class_where_several_can_be_chosen(tmp_path):
+    several, none = task("a", choices("kind", "A", "B")), task("b")
+    (documents, _) = read(tmp_path, several, none, task("c", choices("kind", "B")))
+    values = [{"A": 1.0, "B": 1.0}, {"A": 0.0, "B": 0.0}, {"A": 0.0, "B": 1.0}]
+    assert [document.cats for document in documents] == values
+
+
+def test_the_text_is_in_the_only_field_with_all_covered_strings(tmp_path):
+    first, second = (
+        task("", region("a", 0, 4, "Gout", "D")),
+        task("", region("b", 5, 9, "Pain", "D")),
+    )
+    first["data"], second["data"] = ({"ward": "W", "note": "Gout Pain"} for _ in range(2))
+    unlabelled = {**task(""), "data": {"ward": "Gout", "note": "Rest"}}
+    documents, _ = read(tmp_path, unlabelled, first, second)
+    assert [document.text for document in documents] == ["Rest", "Gout Pain", "Gout Pain"]
+    first["data"] = {"ward": "Gout", "note": "Gout"}
+    with pytest.raises(
+        BiomedError, match=r"cannot tell which field of the data is the text \(ward"
+    ):
+        read(tmp_path, unlabelled, first)
+
+
 def test_choices_of_several_controls_are_named_after_them(tmp_path):
     ((document,), _) = read(tmp_path, task("a", choices("kind", "A"), choices("sure", "yes")))
     assert document.cats == {"kind=A": 1.0, "sure=yes": 1.0}

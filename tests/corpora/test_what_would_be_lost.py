@@ -74,11 +74,16 @@ RELATION = (
         ("jsonl", "a.jsonl", '{"text": "a", "text": "b"}', r":1: two fields of an object"),
         ("bioc", "a.json", '{"documents": [], "documents": []}', "two fields of an object"),
         # Annotations of other programs were gone.
-        ("jsonl", "a.jsonl", '{"text": "a", "label": "C"}', "'label' without 'spans'"),
+        ("jsonl", "a.jsonl", '{"text": "a", "label": true}', "'label' without 'spans'"),
         ("jsonl", "a.jsonl", '{"text": "a", "annotations": {"C": []}}', "'annotations' without"),
         ("jsonl", "a.jsonl", '{"text": "a", "denotations": []}', "'denotations' without 'spans'"),
         ("jsonl", "a.jsonl", '{"text": "a", "relations": [{}]}', "'relations' without 'spans'"),
-        ("columns", "a.tsv", "#FORMAT=WebAnno TSV 3.3\n\n\n#Text=a\n", "WebAnno TSV is not read"),
+        (
+            "columns",
+            "a.tsv",
+            "#FORMAT=WebAnno TSV 3.3\n\n\n#Text=a\n",
+            "WebAnno TSV has more columns",
+        ),
         # A relation was between all of these.
         (
             "bioc",

@@ -27,13 +27,14 @@ FAMILY_HISTORY, ALLERGY = "FamilyMemberHistory", "AllergyIntolerance"
 ALLERGIES = "allergies"
 # An allergy; one before what somebody is allergic to, and after it; what a drug is, if not that.
 _ALLERGY_WORD = re.compile(
-    r"(?:drug |medication )?(?:allerg(?:y|ies|ic)|intoleran(?:ce|t))"
+    r"(?:drug |medication )?(?:allerg(?:y|ies|ic)|intoleran(?:ces?|t))"
     r"|(?:alergias?|intolerancias?)(?: medicamentosas?)?|al[ée]rgic[oa]|intolerante|RAMC?",
     re.IGNORECASE,
 )
 _ALLERGIC_TO = re.compile(
-    rf"\b(?:{_ALLERGY_WORD.pattern}|anaphylaxis|anafilaxia|hipersensibilidad)"
-    r"(?: (?:reactions?|conocid[oa]s?))?(?::| (?:to|of|al?)\b)",
+    rf"\b(?:{_ALLERGY_WORD.pattern}|anaphylaxis|anafilaxia|hipersensibilidad|sensitivit(?:y|ies)"
+    r"|(?:adverse |drug )*reactions?|ADRs?|reacci(?:ón|ones)(?: adversas?| alérgicas?)?)"
+    r"(?: (?:reactions?|reviewed|status|conocid[oa]s?))?(?::| (?:to|of|al?)\b)",
     re.IGNORECASE,
 )
 _ALLERGIC = re.compile(r"[ -](?:allerg(?:y|ies|ic)|intoleran(?:ce|t))\b", re.IGNORECASE)
@@ -44,7 +45,7 @@ _TAKEN = re.compile(
 )
 _DOSE = re.compile(r"[ ]\d")
 _REACTION = re.compile(
-    r"[ ]?(?:[(:–→=-]|(?:with|con|causes?|produce)\b)[^.;\n)]{0,40}", re.IGNORECASE
+    r"[ ]?(?:[(:–→=|\t-]|(?:with|con|causes?|produce)\b)[^.;\n)]{0,40}", re.IGNORECASE
 )
 _SENTENCE_END = re.compile(r"[.!?;]\s+|\n")
 
@@ -115,7 +116,7 @@ def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> lis
         meaning = shard.meanings.get(span["label"], {})
         made = meaning.get("resource") or ""
         is_denied = span.get("is_negated") or span.get("is_uncertain")
-        if made == "MedicationStatement" and _is_allergen(text, span):
+        if made == "MedicationStatement" and is_allergen(text, span):
             made = ALLERGY
         elif made == "Condition" and span.get("is_family"):
             made = FAMILY_HISTORY
@@ -152,7 +153,7 @@ def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> lis
     return resources
 
 
-def _is_allergen(text: str, span: Row) -> bool:
+def is_allergen(text: str, span: Row) -> bool:
     """Whether a drug is what somebody is allergic to: by its sentence, or a section's items."""
     if _ALLERGIC.match(text, span["end"]):
         return True

@@ -11,6 +11,7 @@ from ..annotations.sections import SECTION
 from ..files.compression import require_pyarrow
 from ..files.parquet import pack_table
 from ..files.sources import Item
+from .fhir import is_allergen
 from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard, Row, list_entities
 from .registry import Format
 
@@ -200,14 +201,18 @@ def _create_term(number: int, span: Row, note: Row, shard: AnnotatedShard) -> Ro
         "note_nlp_source_concept_id": _NO_CONCEPT,
         "nlp_system": shard.pipeline[:_LONGEST],
         "nlp_date": date.fromisoformat(shard.date) if shard.date else _UNKNOWN_DATE,
-        **_describe_assertions(span),
+        **_describe_assertions(
+            span,
+            meaning.get("resource") == "MedicationStatement"
+            and is_allergen(note["note_text"], span),
+        ),
     }
 
 
-def _describe_assertions(span: Row) -> Row:
-    """Whether the patient has it, when, and everything else that is said of a mention."""
+def _describe_assertions(span: Row, is_allergy: bool) -> Row:
+    """Whether the patient has or takes it, when, and what else is said of a mention."""
     is_family, is_past = span.get("is_family"), span.get("is_historical")
-    is_absent = span.get("is_negated") or is_family or span.get("is_hypothetical")
+    is_absent = span.get("is_negated") or is_family or span.get("is_hypothetical") or is_allergy
     exists = "N" if is_absent else None if span.get("is_negated") is None else "Y"
     temporal = None
     if is_past is not None and not span.get("is_hypothetical"):  # there is no word for the future
@@ -218,6 +223,7 @@ def _describe_assertions(span: Row) -> Row:
         "subject": None if is_family is None else "family" if is_family else "patient",
         "conditional": span.get("is_hypothetical"),
         "uncertain": span.get("is_uncertain"),
+        "allergy": is_allergy or None,
     }
     names = (SECTION, CONFIDENCE, "code", "code_name", "code_confidence")
     modifiers |= {name: span.get(name) for name in names}

@@ -30,19 +30,22 @@ _RIVALS = (("negated", "uncertain"), ("negated", "differential"))
 
 _GROUP = re.compile(
     r"(?P<kind>none|stop|outside|between)?(?: ?\b(?P<category>{}))?"
-    r"(?: (?P<direction>forward|backward|both))?(?: (?P<reach>\d+))?".format("|".join(CATEGORIES))
+    r"(?: (?P<direction>forward|backward|both))?(?: (?P<reach>\d+)(?P<item> item)?)?".format(
+        "|".join(CATEGORIES)
+    )
 )
 _FAR = 1 << 30
+_FARTHEST_ITEM = 12  # words before a cue in which a comma is looked for
 _END = 0  # not the hash of a word
 # In terms, the beginning or the end of a sentence.
-_SENTENCE_END = get_string_id("¶")
+_SENTENCE_END, _COMMA = get_string_id("¶"), get_string_id(",")
 
 
 class _Group(NamedTuple):
     """What the terms of a group do in one or both directions.
 
     The kind is "cue" or one of `parse_group`. Without a category, a stop ends the scopes of all. A
-    cue has at most `reach` words between it and what it applies to.
+    cue has at most `reach` words between it and what it applies to; one of an item has no comma.
     """
 
     kind: str
@@ -50,6 +53,7 @@ class _Group(NamedTuple):
     forward: bool
     backward: bool
     reach: int
+    is_item: bool = False
 
 
 # A term that was found: its end (exclusive), the number of its sentence, and what it does.
@@ -62,10 +66,11 @@ def parse_group(name: str) -> _Group:
     """Read the name of a group.
 
     It is a category of `CATEGORIES`, a direction ("forward", "backward", "both") and perhaps a
-    reach in words: "negated forward", "negated backward 3". Or it is "stop", for terms that end
-    scopes, perhaps with a category and a direction: "stop negated", "stop uncertain forward". The
-    group "none" has terms that only look like cues, and "outside" cues that also count where they
-    begin a mention. One word of "between" may be between two words of any term.
+    reach in words: "negated forward", "negated backward 3". With "item" after it, a cue backward
+    reaches no further than to a comma. Or it is "stop", for terms that end scopes, perhaps with a
+    category and a direction: "stop negated", "stop uncertain forward". The group "none" has terms
+    that only look like cues, and "outside" cues that also count where they begin a mention. One
+    word of "between" may be between two words of any term.
     """
     found = _GROUP.fullmatch(name)
     if found is None or not (found["kind"] or (found["category"] and found["direction"])):
@@ -79,6 +84,7 @@ def parse_group(name: str) -> _Group:
         found["direction"] != "backward",
         found["direction"] != "forward",
         int(found["reach"] or _FAR),
+        found["item"] is not None,
     )
 
 
@@ -199,7 +205,7 @@ class CueMatcher:
                 if groups[0]:
                     forward.append((start if limit else past, number, groups[0]))
                 if groups[1]:
-                    backward.append((-start, number, groups[1]))
+                    backward.append((-start, number, _within_item(words, start, groups[1])))
                 if groups[3]:  # the first word may begin a term that is not of a sentence's start
                     past = start + (first is root)
         return forward, backward
@@ -209,6 +215,15 @@ class CueMatcher:
         for word in words:
             node = node.get(word, {})
         return _END in node
+
+
+def _within_item(words: Sequence[int], start: int, groups: Sequence[_Group]) -> Sequence[_Group]:
+    """Groups of a cue; the reach of those of an item ends after the last comma before the cue."""
+    if not any(group.is_item for group in groups):
+        return groups
+    before = words[max(start - _FARTHEST_ITEM, 0) : start][::-1]
+    most = before.index(_COMMA, 1) - 1 if _COMMA in before[1:] else _FAR
+    return [one._replace(reach=min(one.reach, most)) if one.is_item else one for one in groups]
 
 
 @cache

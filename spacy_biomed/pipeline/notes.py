@@ -1,5 +1,6 @@
 """Rules for notes: `biomed_sentences`, `biomed_sections` and `biomed_context`."""
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -51,6 +52,18 @@ PROBABILITIES = {
 _TAB, _CELL_END = get_string_id("\t"), get_string_id("|")
 # Section: the category of all its mentions.
 SECTION_CATEGORIES = {"family_history": "family", "past_history": "historical"}
+# A list below a line that ends with a colon: items with a bullet or a number, or short lines. What
+# the line says of its end, of these categories, is said of the items: "Denies:", "Call if:".
+_LIST = re.compile(
+    r":[ \t]*\r?(?:\n[ \t]*(?:(?:[-*•·–—○◦▪]|\d{1,2}[.)])[^\n]*[^\s:]"
+    r"|(?=[^\n]*[a-z])[^\s:.][^\n:.]{1,60})[ \t]*\r?(?=\n|\Z))+"
+)
+# A code in parentheses: "Pneumonia (J18.9) resolved".
+_CODE = re.compile(r"\([^()\n]{0,10}\b[A-Z]\d\d[\dA-Z.]{0,5}\)")
+# Boxes, the first two empty; an empty one in a line that ends with a box.
+_BOXES, _BOX_AFTER = [get_string_id(one) for one in "☐□☑☒"], get_string_id("▢")
+_LIST_BEGIN = get_string_id(":\n")
+_OF_LISTS = {"negated", "uncertain", "hypothetical", "differential"}
 
 
 class BiomedSentences(Described, Pipe):
@@ -262,15 +275,29 @@ class BiomedContext(Described, Pipe):
         sentences = np.cumsum(starts == 1)
         is_tab = words == _TAB
         words[is_tab] = _CELL_END
+        lists = _find_lists(doc)
+        words[list(lists)] = _LIST_BEGIN
         is_word = (is_space == 0) | is_tab
+        for code in _CODE.finditer(get_text(doc)):
+            span = _find_span(doc, *code.span(), "")
+            is_word[span.start : span.end] = False
         places = [0, *np.cumsum(is_word).tolist()]
-        mentions = [(places[span.start], places[span.end]) for span in spans]
-        pairs = zip(mentions, spans, strict=True)
+        looked_at = sorted([*spans, *(doc[place : place + 1] for place in lists)])
+        mentions = [(places[span.start], places[span.end]) for span in looked_at]
+        pairs = zip(mentions, looked_at, strict=True)
         taken = [one for one, span in pairs if KINDS_OF_LABELS.get(span.label_, "keep") == "keep"]
-        found = self._matcher.find(
-            words[is_word].tolist(), sentences[is_word].tolist(), mentions, taken
-        )
-        for span, categories in zip(spans, found, strict=True):
+        words, sentences = words[is_word], sentences[is_word]
+        is_last = np.append(np.diff(sentences) != 0, True)
+        is_after = np.isin(sentences, sentences[is_last & np.isin(words, _BOXES)])
+        words[is_after & np.isin(words, _BOXES[:2])] = _BOX_AFTER
+        found = self._matcher.find(words.tolist(), sentences.tolist(), mentions, taken)
+        of_items: tuple[int, set[str]] = (0, set())  # the end of a list, and what is said of it
+        for span, categories in zip(looked_at, found, strict=True):
+            if span.start in lists:
+                of_items = lists[span.start], categories & _OF_LISTS
+                continue
+            if span.start_char < of_items[0] and not categories & _OF_LISTS:
+                categories |= of_items[1]
             if span.label_ not in TREATMENTS:
                 categories |= {OF_CONDITIONS[one] for one in categories if one in OF_CONDITIONS}
             else:
@@ -295,6 +322,13 @@ class BiomedContext(Described, Pipe):
 make_biomed_context = register_factory(
     "biomed_context", BiomedContext, assigns=[f"span._.{name}" for name in ASSERTIONS]
 )
+
+
+def _find_lists(doc: Doc) -> dict[int, int]:
+    """The colons before lists, as tokens, with the end of each list in characters."""
+    found = {one.start(): one.end() for one in _LIST.finditer(get_text(doc))}
+    tokens = np.searchsorted(doc.to_array(IDX), np.array([*found], dtype="uint64"))
+    return dict(zip(tokens.tolist(), found.values(), strict=True))
 
 
 def choose_language(name: str, language: str | None, nlp: Language | None) -> str:

@@ -132,6 +132,18 @@ ALLERGIC = {
         ("codeine", "unconfirmed", "active", []),
     ],
     "Allergic to penicillin and takes metformin.": [("penicillin", "confirmed", "active", [])],
+    "Allergy status: penicillin | rash\nIntolerances: codeine\nCurrent meds\n1. Metformin": [
+        ("penicillin", "confirmed", "active", ["rash"]),
+        ("codeine", "confirmed", "active", []),
+    ],
+    "Adverse drug reactions: aspirin: hives. Allergic reaction to codeine. Takes metformin.": [
+        ("aspirin", "confirmed", "active", ["hives"]),
+        ("codeine", "confirmed", "active", []),
+    ],
+    "Intolerancias: codeína. Reacción adversa a aspirina.": [
+        ("codeína", "confirmed", "active", []),
+        ("aspirina", "confirmed", "active", []),
+    ],
     "Mother allergic to aspirin. No known drug allergies. Takes codeine.": [],
     "Alergias: penicilina (rash). Toma codeína.": [("penicilina", "confirmed", "active", ["rash"])],
     "Alérgica a la penicilina y a la aspirina, en tto con codeína.": [
@@ -170,6 +182,11 @@ def test_what_somebody_is_allergic_to_is_an_allergy(text, expected):
         for one in rows
         if one["resourceType"] == "AllergyIntolerance"
     ] == expected
+    terms = parquet.read_table(BytesIO(omop.write_omop(shard)["note_nlp/.parquet"])).to_pylist()
+    allergens = [one for one in terms if "allergy=true" in one["term_modifiers"]]
+    assert {one["term_exists"] for one in allergens} <= {"N"}
+    own = [one for one in allergens if "subject=patient" in one["term_modifiers"]]
+    assert [one["lexical_variant"] for one in own] == [drug for drug, *_ in expected]
 
 
 def test_resources_are_valid_and_say_where_they_are_from(run):

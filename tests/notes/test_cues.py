@@ -15,6 +15,7 @@ GROUPS = {
     "negated backward 1": ["no {¶,.}", "no ,"],
     "negated forward 0": ["isn't", "¶ -"],
     "between": ["clear", "ct"],
+    "negated backward 9 item": ["stopped"],
 }
 
 
@@ -63,6 +64,8 @@ def find(text, own=None):
         ("FEVER no COUGH", [set(), {"negated"}]),
         ("isn’t ILL", [{"negated"}]),
         ("isn't so ILL", [set()]),
+        ("ASPIRIN daily , METFORMIN stopped", [set(), {"negated"}]),
+        ("GOUT , ASPIRIN and METFORMIN , stopped", [set(), {"negated"}, {"negated"}]),
         ("- ILL - FEVER . - COUGH", [{"negated"}, set(), {"negated"}]),
     ],
 )

@@ -298,6 +298,15 @@ Su abuela falleció de [ictus f] a los 80 años.
 Madre con [cáncer de mama f]; la paciente presenta [fiebre].
 Padre fallecido por [infarto f] y madre [hipertensa f].
 Acudir a urgencias si aparece [fiebre y] o [sangrado y].
+[=Meropenem] d4, [=linezolid] d2, [=vancomicina n] suspendida
+[=Enalapril n] y [=furosemida n] suspendidos. [Neumonía] en mejoría, [FRA n] resuelto
+[Cefalea] desde ayer, [meningitis n] descartada. [Dolor], [=morfina n] no administrada
+[Asma n]: N / [Gota]: S. ( ) [Ictus n] (x) [EPOC]. [NAC n] (J18.9) resuelta
+[Neumonía] (PCR negativa)
+Ictus sin [secuelas n], [gota]. ACV sin [déficit residual n], [diabetes]
+[Preeclampsia h] en embarazo previo. Pendiente de [=cirugía y]. Puede notar [hinchazón y]
+No candidato a [=quimioterapia n]. Dejó la [=metformina n]. Me planteo [lupus u]. r/o [neoplasia u]
+Retiro [=lorazepam n], subo [=sertralina]. Completó tratamiento con [=rifampicina h]
 Se pauta heparina como profilaxis de [trombosis y].
 Profilaxis de [TVP y] con [enoxaparina]. Profilaxis con [heparina].
 Riesgo de [sangrado y] con [apixabán].
@@ -560,7 +569,19 @@ No filling defect to suggest [embolism n]. Nothing to suggest [sepsis n]. [Gout 
 CONTINUE: [=aspirin]. STOP: [=warfarin n]
 C/w [UTI u], culture grew [Candida], sensitive to [=fluconazole]
 Hx of [CAD h], [gout h] p/w [dyspnea]
-Her sister has [asthma f] and so we suspect [asthma u]""",
+Her sister has [asthma f] and so we suspect [asthma u]
+[Aspirin] continued, [clopidogrel n] held. [Pneumonia] improving, [=morphine n] weaned off
+[=Vancomycin] day 4, [=cefepime n] discontinued. [Cough], [=antibiotics n] not indicated
+[=Ativan n] dc'd. [=Zoloft n] (pt stopped). [=Heparin n] withheld pending CT
+[=Warfarin n] | 5 mg | held\t[=Insulin] | 10 u | taking
+[Angina n] N  [Gout] Y  [Stroke n] N. ( ) [Asthma n] (x) [COPD]. [Gout n] [N]
+CVA without residual [deficit n], [gout]. Stroke w/o [sequelae n], [asthma]
+Risks discussed: [bleeding y], [infection y]. Red flags given: [fever y]
+ED precautions reviewed for [chest pain y]. You may notice [swelling y]
+Not for [=chemotherapy n]. Unfit for [=surgery n]. [Melanoma u] suspect
+[AF h], now in sinus rhythm. [Preeclampsia h] in last pregnancy
+No secondary signs of [appendicitis n]. Hx of breast ca. Meds: [aspirin]
+[Gout n] (M10.9) denied. Negative for the following: [fever n]""",
 }
 
 
@@ -586,6 +607,29 @@ def test_wordings(language, capitals):
         letters = dict(zip(ASSERTIONS, "nuhyf", strict=True))
         found = [{letters[name] for name in said(ent)} for ent in doc.ents]
         assert found == wanted, doc.text
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("en", "The patient denies:\n- asma\n- fiebre\nHe reports:\n- gota", "nn-"),
+        ("en", "Denies:\r\nAsma\r\nFiebre\r\n\r\nGota for 3 days.", "nn-"),
+        ("en", "Negative for the following:\n1. asma\n2. fiebre\nPLAN\nTreat gota", "nn-"),
+        ("en", "Return if you have:\n• asma\n• fiebre\nDiagnoses:\n• gota", "yy-"),
+        ("en", "Possible:\n- asma\n- no fiebre\nFindings:\n- gota", "un-"),
+        ("en", "Symptoms:\n- asma\n- no fiebre\n- gota", "-n-"),
+        ("es", "No presenta:\nasma\nfiebre\nPresenta:\ngota", "nn-"),
+        ("es", "Diagnóstico diferencial:\n- asma\n- fiebre\n\nGota.", "uu-"),
+        ("en", "☐ Asma ☑ gota ☐ fiebre", "n-n"),
+        ("en", "Asma ☐ gota ☒ fiebre ☐", "n-n"),
+        ("es", "Asma: □ gota: ☑", "n-"),
+    ],
+)
+def test_lists_and_boxes(language, text, expected):
+    nlp = create(language, words=("asma", "gota", "fiebre", "Asma", "Gota", "Fiebre"))
+    letters = dict(zip(ASSERTIONS, "nuhyf", strict=True))
+    found = ["".join(letters[name] for name in said(ent)) or "-" for ent in nlp(text).ents]
+    assert found == list(expected)
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,7 @@ class ConversionReport:
         unseen_share: the share of test mentions, between 0 and 1, whose lower-cased string never
             occurs with that label in train; None without test mentions or train.
         annotated_labels: labels of mentions that the corpus annotates, in every document.
+        spans_key: the span group of mentions; None for `doc.ents`.
         seeded_parts: the parts that the corpus is not published with, drawn with `seed`.
     """
 
@@ -126,6 +127,7 @@ class ConversionReport:
     licence: str = ""
     source: str = ""
     annotated_labels: list[str] = field(default_factory=list)
+    spans_key: str | None = None
 
     def describe(self) -> dict[str, object]:
         """Return the content of `corpus.json`."""

@@ -156,6 +156,7 @@ def convert_corpus(
         unseen_share=find_unseen_share(parts),
         licence=entry.licence if entry else "",
         source=entry.source if entry else "",
+        spans_key=spans_key,
     )
     _write(report, bins, log, sources)
     return report

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from spacy.language import Language
 from spacy.pipeline.trainable_pipe import TrainablePipe
 from spacy.tokens import Doc
 
@@ -61,6 +62,13 @@ class Described:
     def shown_scores(cls, name: str, settings: Mapping[str, object]) -> ShownScores:
         """The scores that the model card shows for a component; by default none."""
         return ShownScores()
+
+    @classmethod
+    def corpus_settings(cls, description: Mapping[str, object]) -> dict[str, object]:
+        """The settings that depend on a corpus, by the content of its `corpus.json`."""
+        key = description.get("spans_key")
+        known = Language.get_factory_meta(cls.default_name).default_config or {}
+        return {"spans_key": key} if key and "spans_key" in known else {}
 
 
 class DescribedHead(Described):
@@ -139,11 +147,6 @@ class DescribedHead(Described):
             if all(bool(part.get(count)) is wanted for count, wanted in signs.items()):
                 return task
         return None
-
-    @classmethod
-    def corpus_settings(cls, description: Mapping[str, object]) -> dict[str, object]:
-        """The settings that depend on a corpus, by the content of its `corpus.json`."""
-        return {}
 
     @classmethod
     def class_settings(cls, classes: list[str]) -> tuple[dict[str, object], dict[str, object]]:

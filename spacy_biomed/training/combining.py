@@ -76,6 +76,7 @@ class CombinationReport:
     language: str
     labels: list[str]
     corpora: list[CombinedCorpus]
+    spans_key: str | None
     parts: dict[str, PartReport] = field(default_factory=dict)
 
 
@@ -155,7 +156,7 @@ def combine_corpora(
         for part in texts:
             parts[part].extend(texts[part])
     labels = sorted({label for corpus in combined for label in corpus.labels})
-    report = CombinationReport(output.resolve().name, language, labels, combined)
+    report = CombinationReport(output.resolve().name, language, labels, combined, spans_key)
     _leave_out_repeats(parts, ("train", "dev") if train_first else ("dev", "train"))
     merged = {part: _merge_repeats(parts[part]) for part in PARTS if parts[part]}
     if not merged.get("train"):

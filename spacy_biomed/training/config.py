@@ -254,7 +254,7 @@ def start_config(
     if has_no_head(config):
         task, head = find_learner(corpus, description, task)
         settings = {**head.learns[task], **head.corpus_settings(description)}
-        _leave_out_idle(config, description)
+        _adapt(config, description)
         followers = [one for one in config["components"] if one not in config["nlp"]["pipeline"]]
         main = add_head(config, head.default_name, head, settings)
         config["nlp"]["pipeline"] += followers
@@ -270,12 +270,16 @@ def start_config(
     return config
 
 
-def _leave_out_idle(config: Config, description: Mapping[str, Any]) -> None:
-    """Leave out a template's components without rules for the language, or without their label."""
+def _adapt(config: Config, description: Mapping[str, Any]) -> None:
+    """Give a template's components the settings that follow from a corpus.
+
+    Components without rules for the language, or without their label, are left out.
+    """
     for name, settings in list(config["components"].items()):
         kind = find_described(settings.get("factory", name))
         if kind is None:
             continue
+        settings.update(kind.corpus_settings(description))
         has_rules = not kind.languages or description["language"] in kind.languages
         has_label = not kind.needed_label or kind.needed_label in description.get("labels", ())
         if not (has_rules and has_label):

@@ -209,6 +209,22 @@ def test_variants_get_the_component_of_their_nomenclature(converted, tmp_path):
     assert pipeline[1:4] == ["biomed_ner", "biomed_variants", "biomed_consistency"]
 
 
+@pytest.mark.parametrize("task", ["ner", "relations", "assertion"])
+def test_components_read_the_span_group_of_the_corpus(converted, tmp_path, task):
+    corpus = shutil.copytree(converted, tmp_path / "spans")
+    assert all("sc" not in one.values() for one in fill(corpus, task=task)["components"].values())
+    description = json.loads((corpus / "corpus.json").read_text())
+    (corpus / "corpus.json").write_text(json.dumps({**description, "spans_key": "sc"}))
+    config = fill(corpus, task=task)
+    keys = {
+        name: one["spans_key"] for name, one in config["components"].items() if "spans_key" in one
+    }
+    assert f"biomed_{task}" in keys and set(keys.values()) == {"sc"}
+    if task == "ner":
+        assert {*keys} == {"biomed_ner", "biomed_consistency", "biomed_context"}
+        assert config["training"]["score_weights"]["spans_sc_f"] == 1.0
+
+
 def test_sentences_are_found_before_the_head_of_assertions(converted):
     config = fill(converted, template="assertion")
     assert config["nlp"]["pipeline"] == ["biomed_transformer", *NOTE_RULES[:1], "biomed_assertion"]

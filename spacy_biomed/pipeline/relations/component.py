@@ -99,8 +99,8 @@ class BiomedRelations(RelationHead):
     @classmethod
     def corpus_settings(cls, description: Mapping[str, Any]) -> dict[str, Any]:
         """Labels are not exclusive if pairs of the corpus have two relations."""
-        parts = description["parts"].values()
-        return {"exclusive": False} if any(part.get("several_relations") for part in parts) else {}
+        several = any(part.get("several_relations") for part in description["parts"].values())
+        return super().corpus_settings(description) | ({"exclusive": False} if several else {})
 
     def __init__(
         self,

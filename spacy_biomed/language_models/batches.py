@@ -143,14 +143,21 @@ class TrainingBatches(Dataset):
         return self.steps * self.accumulation
 
     def __getitem__(self, item: int) -> dict[str, object]:
-        """A masked batch, and "seed": a seed for other random numbers, such as of dropout."""
+        """A masked batch, "seed", for other random numbers, such as of dropout, and "whole".
+
+        "whole" has the numbers of positions and of pairs of positions in all sequences of the step.
+        """
         step, turn = divmod(item, self.accumulation)
         number = turn * self.processes + self.rank
         part = slice(number * self.device_batch, (number + 1) * self.device_batch)
         indices, places = self.sequences(step)
         chosen = [self.text[int(index)] for index in indices[part]]
         state = np.random.SeedSequence([self.seed, step, number]).generate_state(1)
-        return {**self.masking(chosen, places[part], TRAINING), "seed": int(state[0])}
+        around = len(self.masking.prefix) + len(self.masking.suffix)
+        lengths = self.text.lengths(indices) + around
+        whole = np.array([lengths.sum(), np.square(lengths).sum()])
+        masked = self.masking(chosen, places[part], TRAINING)
+        return {**masked, "seed": int(state[0]), "whole": whole}
 
     def sequences(self, step: int) -> tuple[Ints1d, Ints1d]:
         """Indices of a step's sequences, and their places in the training, shortest first.

@@ -1,7 +1,7 @@
 """Task-agnostic distillation, from a teacher to an encoder directory: `spacy biomed distill`."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -68,6 +68,13 @@ def prepare_models(
         )
     if objective.needs.attentions:
         student, teacher = show_attention(student), show_attention(teacher)
+    for setting, model in (("teacher.name", teacher), ("student", student)):
+        if not shows_layers(model, objective.needs.attentions):
+            raise recipe.error(
+                setting,
+                f"encoders of type {model.config.model_type} do not show the states or the "
+                "attention of their layers as BERT does; take another encoder or objective",
+            )
     return tokenizer, student, teacher, objective
 
 
@@ -167,13 +174,16 @@ def take_layers(teacher: PreTrainedModel, layers: int | Sequence[int]) -> PreTra
     student = copy.deepcopy(teacher)
     base = student.base_model
     stack: Any = getattr(base, "encoder", getattr(base, "transformer", None))
-    if not hasattr(stack, "layer"):
+    try:
+        stack.layer = torch.nn.ModuleList(copy.deepcopy(stack.layer[i - 1]) for i in layers)
+        student.config.num_hidden_layers = len(layers)
+        with torch.random.fork_rng(devices=[]):  # as it will be loaded
+            type(student)(student.config).load_state_dict(student.state_dict())
+    except Exception as error:  # each type of model raises its own
         raise BiomedError(
-            f"teacher of type {teacher.config.model_type}: has no layers that a student could "
-            "take; give the student a shape"
-        )
-    stack.layer = torch.nn.ModuleList(copy.deepcopy(stack.layer[i - 1]) for i in layers)
-    student.config.num_hidden_layers = len(layers)
+            f"teacher of type {teacher.config.model_type}: its layers cannot be taken apart; give "
+            "as the student's name an encoder with the teacher's vocabulary"
+        ) from error
     return student
 
 
@@ -234,11 +244,21 @@ def show_attention(model: PreTrainedModel) -> PreTrainedModel:
     return shown
 
 
+def shows_layers(model: PreTrainedModel, attentions: bool) -> bool:
+    """Whether a model gives the hidden states and, if wanted, the attention maps of all layers."""
+    shape, ids = Shape.of(model), torch.full((1, 5), model.config.vocab_size - 1)
+    wanted = [(shape.layers + 1, 1, 5, shape.width), (shape.layers, 1, shape.heads, 5, 5)]
+    try:
+        with torch.no_grad():
+            output = model(ids, output_hidden_states=True, output_attentions=attentions)
+        shown = [output.hidden_states, *([output.attentions] if attentions else [])]
+        return [torch.stack(one).shape for one in shown] == wanted[: len(shown)]
+    except Exception:  # each type of model raises its own
+        return False
+
+
 class DistillationTrainer(MaskedLanguageModelTrainer):
     """Trains a student on an objective, which is a module of the student in training.
-
-    In the loss of a step, micro-batches are weighted by their number of predicted pieces, also for
-    means over other positions, since masking predicts nearly the same share of each.
 
     Validation is masked language modelling, or, if the objective uses no distributions and the
     student's head is not trained, the objective itself.
@@ -255,8 +275,9 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
         validation: PackedText,
     ):
         self.objective = objective
-        # The teacher's outputs, the attention mask and the labels, during a student's forward pass.
-        self._compared_with: tuple[Outputs, Tensor, Tensor] | None = None
+        # What the objective compares the student's outputs with, during its forward pass.
+        self._compared_with: tuple[Outputs, Tensor, Tensor, Mapping[str, Tensor] | None] | None
+        self._compared_with = None
         student.add_module("objective", objective)
         student.register_forward_hook(self._compare)
         super().__init__(student, recipe, tokenizer, training, validation, objective.needs)
@@ -265,14 +286,16 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
         self.teacher = teacher
         self.teacher_rows = RowSelection(teacher, objective.needs)
         self._sums: Terms = {}
-        self._count = 0
+        self._steps: Tensor | float = 0.0
 
-    def micro_batch_loss(self, model: torch.nn.Module, inputs: Inputs) -> Tensor:
-        loss, terms = self._distillation_loss(model, inputs)
-        count = inputs["labels"].numel()
+    def micro_batch_loss(self, model: torch.nn.Module, inputs: Inputs, share: Tensor) -> Tensor:
+        lengths = inputs["attention_mask"].sum(dim=1)
+        positions, pairs = torch.stack([lengths.sum(), lengths.square().sum()]) / inputs["whole"]
+        shares = {"labels": share, "positions": positions, "pairs": pairs}
+        loss, terms = self._distillation_loss(model, inputs, shares)
         for name, term in terms.items():
-            self._sums[name] = self._sums.get(name, 0.0) + term * count
-        self._count += count
+            self._sums[name] = self._sums.get(name, 0.0) + term
+        self._steps += share
         return loss
 
     def prediction_loss(self, model: torch.nn.Module, inputs: Inputs) -> Tensor:
@@ -285,16 +308,18 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log the means of the terms since the last call together with the loss."""
-        if "loss" in logs and self._count:
-            count = torch.tensor(self._count, device=self.args.device)
-            totals = torch.stack([*self._sums.values(), count]).double()
-            *sums, count = self.accelerator.reduce(totals).tolist()
+        if "loss" in logs and self._sums:
+            steps = torch.as_tensor(self._steps, device=self.args.device)
+            totals = torch.stack([*self._sums.values(), steps]).double()
+            *sums, steps = self.accelerator.reduce(totals).tolist()
             names = (TERM + name for name in self._sums)
-            logs |= {name: total / count for name, total in zip(names, sums, strict=True)}
-            self._sums, self._count = {}, 0
+            logs |= {name: total / steps for name, total in zip(names, sums, strict=True)}
+            self._sums, self._steps = {}, 0.0
         super().log(logs, start_time)
 
-    def _distillation_loss(self, model: torch.nn.Module, inputs: Inputs) -> tuple[Tensor, Terms]:
+    def _distillation_loss(
+        self, model: torch.nn.Module, inputs: Inputs, shares: Mapping[str, Tensor] | None = None
+    ) -> tuple[Tensor, Terms]:
         needs = self.objective.needs
         # The places in the flattened batch at which distributions are compared.
         positions = inputs["positions"] if needs.logits == "masked" else inputs["positions"][:0]
@@ -308,7 +333,8 @@ class DistillationTrainer(MaskedLanguageModelTrainer):
             output = self.teacher(**text, **self.teacher_rows.arguments)
         teacher = self.teacher_rows.outputs(output.logits)
         with self.rows(positions):
-            self._compared_with = teacher, text["attention_mask"].bool(), inputs["labels"]
+            attended = text["attention_mask"].bool()
+            self._compared_with = teacher, attended, inputs["labels"], shares
             try:
                 output = model(**text, **self.rows.arguments)
             finally:

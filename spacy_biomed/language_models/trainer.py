@@ -151,12 +151,12 @@ class MaskedLanguageModelTrainer(transformers.Trainer):
 
     # --- Losses ---
 
-    def micro_batch_loss(self, model: torch.nn.Module, inputs: Inputs) -> Tensor:
-        """The loss to minimise, as a mean over the predicted pieces of a micro-batch.
+    def micro_batch_loss(self, model: torch.nn.Module, inputs: Inputs, share: Tensor) -> Tensor:
+        """The part of a micro-batch in the loss of its step, of whose pieces it has a share.
 
         The model may be a wrapper of `self.model` that exchanges gradients between processes.
         """
-        return self.prediction_loss(model, inputs)
+        return self.prediction_loss(model, inputs) * share
 
     def prediction_loss(self, model: torch.nn.Module, inputs: Inputs) -> Tensor:
         """Mean cross-entropy of a micro-batch's predicted pieces, in fp32."""
@@ -179,10 +179,9 @@ class MaskedLanguageModelTrainer(transformers.Trainer):
     def compute_loss(
         self, model: torch.nn.Module, inputs: Inputs, num_items_in_batch: Tensor
     ) -> Tensor:
-        loss = self.micro_batch_loss(model, inputs)
         share = inputs["labels"].numel() / num_items_in_batch
         # Compensates for the averaging of gradients over processes: they should be summed.
-        return loss * share * self.args.world_size
+        return self.micro_batch_loss(model, inputs, share) * self.args.world_size
 
     def training_step(self, model: torch.nn.Module, inputs: Inputs, *others: object) -> Tensor:
         # Dropout depends on the micro-batch, not on what this process has computed before.
@@ -279,13 +278,16 @@ class MaskedLanguageModelTrainer(transformers.Trainer):
 
 
 class EndCallback(transformers.TrainerCallback):
-    """Requests an evaluation after the last step."""
+    """Requests an evaluation after the last step, and a row of the log before each evaluation.
+
+    So no row is about steps before and after a checkpoint.
+    """
 
     def on_step_end(
         self, args: object, state: TrainerState, control: TrainerControl, **others: object
     ) -> TrainerControl:
-        if state.global_step >= state.max_steps:
-            control.should_log = control.should_evaluate = True
+        control.should_evaluate |= state.global_step >= state.max_steps
+        control.should_log |= control.should_evaluate
         return control
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -147,8 +147,18 @@ class Objective(nn.Module):
             "output": lambda: soft_target_cross_entropy(student.logits, teacher.logits),
         }
 
+    def mean_over(self, name: str) -> str:
+        """What the mean of a term is over: "labels", "positions" or, of attention, "pairs"."""
+        by_labels = self.needs.logits == "masked" and name in ("mlm", "soft_mlm", "output")
+        return "labels" if by_labels else "positions"
+
     def forward(
-        self, student: Outputs, teacher: Outputs, attended: Tensor, labels: Tensor
+        self,
+        student: Outputs,
+        teacher: Outputs,
+        attended: Tensor,
+        labels: Tensor,
+        shares: Mapping[str, Tensor] | None = None,
     ) -> tuple[Tensor, Terms]:
         """Compare the outputs of the two encoders for one batch.
 
@@ -156,12 +166,16 @@ class Objective(nn.Module):
             attended: (batch, length), false for padding.
             labels: (masked,) the word pieces at the positions chosen by masking, in the batch's
                 order.
+            shares: of a micro-batch in its step, by what means are over. Terms are then its parts
+                of those of the step.
 
         Returns:
             the weighted sum, and the unweighted terms.
         """
         functions = self.terms(student, teacher, attended.bool(), labels)
         terms = {name: functions[name]() for name in self.weights}
+        if shares is not None:
+            terms = {name: term * shares[self.mean_over(name)] for name, term in terms.items()}
         return sum(self.weights[name] * term for name, term in terms.items()), terms
 
     def _create_projection(self) -> nn.Module:

@@ -111,6 +111,9 @@ class TinyBertObjective(LayerObjective):
             )
         return weights
 
+    def mean_over(self, name: str) -> str:
+        return "pairs" if name == "attentions" else super().mean_over(name)
+
     @property
     def needs(self) -> Needs:
         needs = super().needs

@@ -98,5 +98,8 @@ def prepare_vocabulary(
             replacing_directory(place, recipe.made_by) as partial,
         ):
             documents = Documents(paths, recipe.text.field, progress)
-            save_tokenizer(learn_vocabulary(documents, **settings), partial)
+            try:
+                save_tokenizer(learn_vocabulary(documents, **settings), partial)
+            except BiomedError as error:
+                raise recipe.error("vocabulary", str(error)) from error
     return read_tokenizer(str(place))

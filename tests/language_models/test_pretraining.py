@@ -19,7 +19,7 @@ from spacy_biomed.errors import BiomedError
 from spacy_biomed.language_models import pretraining
 from spacy_biomed.language_models.pretraining import pretrain
 from spacy_biomed.language_models.run_folders import read_rows
-from spacy_biomed.language_models.trainer import COMPLETE
+from spacy_biomed.language_models.trainer import COMPLETE, MaskedLanguageModelTrainer
 
 
 @pytest.fixture(scope="module")
@@ -261,6 +261,11 @@ def test_whole_words_within_documents_are_trained_on_as_well(tmp_path):
 # --- Bad input ---
 
 
+def test_a_vocabulary_that_cannot_be_learned_is_told_with_its_line(tmp_path):
+    with pytest.raises(BiomedError, match=r"recipe.cfg:\d+: vocabulary: .* of 9 cannot hold the"):
+        pretrain(make_recipe(tmp_path, vocabulary__size=9))
+
+
 def test_what_is_in_the_place_of_the_output_is_not_replaced(tmp_path):
     recipe = make_recipe(tmp_path)
     recipe.output.directory.mkdir()
@@ -292,6 +297,33 @@ def test_a_run_of_another_recipe_is_not_gone_on_with(run, tmp_path):
     with pytest.raises(BiomedError, match="text_and_vocabulary was"):
         pretrain(make_recipe(tmp_path))
     assert not other.output.directory.exists()
+
+
+def test_a_resumed_run_has_the_log_of_one_that_was_not_stopped(tmp_path, monkeypatch):
+    # Rows are of two steps, and the checkpoint is after the first step of a row.
+    settings = {"training__evaluate_every": 3, "training__arguments__logging_steps": 2}
+    logs = []
+    for stop in (None, 11):
+        (tmp_path / str(stop)).mkdir()
+        recipe = make_recipe(tmp_path / str(stop), **settings)
+        compute = MaskedLanguageModelTrainer.prediction_loss
+        calls = []
+
+        def fail(self, *inputs, compute=compute, calls=calls, stop=stop):
+            calls.append(1)
+            if len(calls) == stop:
+                raise KeyboardInterrupt
+            return compute(self, *inputs)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(MaskedLanguageModelTrainer, "prediction_loss", fail)
+            if stop is not None:
+                with pytest.raises(KeyboardInterrupt):
+                    pretrain(recipe)
+            pretrain(recipe)
+        logs.append(losses(recipe))
+    assert logs[0] == logs[1]
+    assert logs[0]["loss"].keys() == {2, 3, 4, 6}
 
 
 def test_a_finished_run_is_not_trained_again(run):

@@ -75,6 +75,14 @@ def first_position(encoder: PreTrainedModel) -> int:
     return 0 if padding is None else padding + 1
 
 
+def drop_pooler(model: PreTrainedModel) -> None:
+    """Leave out the pooling layer, which is not part of an encoder; some models still call it."""
+    from torch.nn import Identity
+
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = Identity()
+
+
 def attention_implementation(config: PretrainedConfig) -> str:
     """How an encoder computes attention, such as "sdpa" or "eager"; or a kernel on the hub."""
     return str(config._attn_implementation)

@@ -9,6 +9,7 @@ from transformers import PreTrainedModel
 
 from ..errors import BiomedError
 from .batching.word_piece_tokenizer import WordPieceTokenizer
+from .encoder_model import drop_pooler
 from .loading import PICKLE, check_tensors, explaining, load_tokenizer, locate, read_config
 
 
@@ -42,8 +43,7 @@ def _read_model(folder: str) -> PreTrainedModel:
         if not missing:
             return model
     model, _ = read_checkpoint(transformers.AutoModel, folder)
-    if getattr(model, "pooler", None) is not None:
-        model.pooler = None
+    drop_pooler(model)
     return model
 
 

@@ -13,8 +13,9 @@ import pytest
 import torch
 from encoded_rows import TEXTS as PLAIN_TEXTS
 from encoded_rows import cosines, spy_on_shapes
+from small_encoders import SMALL
 from spacy.tokens import Doc
-from transformers import AutoModel
+from transformers import AutoModel, AutoTokenizer, SqueezeBertConfig
 
 from spacy_biomed.encoders.batching.concurrency import default_threads
 from spacy_biomed.encoders.onnx.onnx_export import export_encoder
@@ -63,6 +64,22 @@ def test_fp32_gives_pytorchs_rows(pytorch, exported, docs):
     expected, batch = pytorch.predict(docs), load(exported / "fp32").predict(docs)
     assert batch.hidden.dtype == np.float32
     np.testing.assert_allclose(batch.hidden, expected.hidden, atol=1e-4)
+
+
+def test_an_encoder_that_always_calls_its_pooling_layer_is_trained_and_exported(
+    tiny_bert, make_model, docs, tmp_path
+):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
+    groups = {f"{name}_groups": 2 for name in ("q", "k", "v", "intermediate", "output")}
+    config = SqueezeBertConfig(vocab_size=len(tokenizer), embedding_size=16, **SMALL, **groups)
+    for part in (tokenizer, AutoModel.from_config(config)):
+        part.save_pretrained(tmp_path / "encoder")
+    model = make_model(tmp_path / "encoder")
+    rows, backprop = model.begin_update(docs)
+    backprop(np.ones_like(rows.hidden))
+    export_encoder(model, tmp_path / "exported", precision="fp32")
+    found, expected = load(tmp_path / "exported").predict(docs), model.predict(docs)
+    np.testing.assert_allclose(found.hidden, expected.hidden, atol=1e-4)
 
 
 def test_pieces_and_alignment_are_pytorchs(pytorch, exported, docs):

@@ -65,8 +65,7 @@ class EncoderShim(PyTorchShim):
         self.tokenizer: WordPieceTokenizer | None = None
 
     def set_encoder(self, tokenizer: WordPieceTokenizer, encoder: torch.nn.Module) -> None:
-        if getattr(encoder, "pooler", None) is not None:
-            encoder.pooler = None  # never trained by a listener, and not part of the encoder
+        encoder_model.drop_pooler(encoder)
         if self.gradient_checkpointing:
             encoder.gradient_checkpointing_enable({"use_reentrant": False})
         if self.word_piece_dropout and tokenizer.mask is None:

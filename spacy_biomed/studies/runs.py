@@ -14,7 +14,6 @@ from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from itertools import chain, cycle
 from pathlib import Path
-from timeit import default_timer as timer
 from typing import Any, Literal, cast
 
 import spacy
@@ -149,6 +148,8 @@ class Run:
         numbers = [self.epochs, self.learn_rate, self.batch_size, self.seed, self.schedule]
         parts = [corpora, self.is_joint, encoder, is_random, self.template_text, numbers]
         parts += [self.settings, self.export, __version__]
+        # Their order decides the random weights of heads, and how examples are shuffled.
+        parts += [] if [*corpora] == sorted(corpora) else [[*corpora]]
         return create_digest(json.dumps(parts, sort_keys=True))[:32]
 
     def describe(self) -> str:
@@ -338,11 +339,10 @@ def _train(place: Path, config: Config, gpu: int) -> float:
     marker = place / TRAINED
     if not marker.is_file():
         config.to_disk(place / CONFIG)
-        start = timer()
         nlp = init_nlp(config, use_gpu=gpu)
         with (place / LOG).open("a", encoding="utf8") as log:
-            train(nlp, place, use_gpu=gpu, evaluate_first=False, stdout=log, stderr=log)
-        marker.write_text(f"{timer() - start:.1f}", encoding="utf8")
+            seconds = train(nlp, place, use_gpu=gpu, evaluate_first=False, stdout=log, stderr=log)
+        marker.write_text(f"{seconds:.1f}", encoding="utf8")
         shutil.rmtree(place / DIR_MODEL_LAST, ignore_errors=True)
     return float(marker.read_text(encoding="utf8"))
 

@@ -45,7 +45,7 @@ class Progress:
     step: int = -1
     scores: list[float] = field(default_factory=list)
     words: int = 0
-    seconds: int = 0
+    seconds: float = 0.0
     performance: dict[str, object] = field(default_factory=dict)
     epochs: list[PythonState] = field(default_factory=list)
 

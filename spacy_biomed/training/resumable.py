@@ -44,7 +44,7 @@ def train(
     evaluate_first: bool = True,
     stdout: IO | None = None,
     stderr: IO | None = None,
-) -> None:
+) -> float:
     """Train a pipeline as `spacy.training.loop.train` does: same seed, same weights and scores.
 
     Each evaluation writes the state of the run to the folder `checkpoint` of the output, which is
@@ -63,6 +63,9 @@ def train(
             evaluation is certain.
         stdout, stderr: for messages and the config's logger; by default the process's.
 
+    Returns:
+        the seconds until the last evaluation, those before the run was stopped included.
+
     Raises:
         BiomedError: if the output cannot be written, another process trains into it, or its
             `model-best`, `model-last` or `checkpoint` was made by something else.
@@ -76,6 +79,7 @@ def train(
     run = _Run(nlp, config, output, evaluate_first, stdout or sys.stdout, stderr or sys.stderr)
     with outputs.locked_place(output, stays=True):
         run.train(run.find_checkpoint() if resume else None)
+    return run.progress.seconds
 
 
 def check_training_output(output: Path, config: Config) -> None:
@@ -197,8 +201,8 @@ class _Run:
                 log_step(None)
                 continue
             info = self._evaluate()
-            progress.seconds = int(timer() - start)
-            info.update(epoch=epoch, losses=losses, seconds=progress.seconds)
+            progress.seconds = timer() - start
+            info.update(epoch=epoch, losses=losses, seconds=int(progress.seconds))
             with self.nlp.select_pipes(disable=self.frozen):
                 loop.update_meta(self.settings, self.nlp, info)
             self._save_pipeline(is_best=info["score"] == max(progress.scores))

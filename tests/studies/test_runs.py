@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import spacy
@@ -77,7 +78,7 @@ def trainings(monkeypatch):
         if stop_at and len(made) == stop_at[0]:
             raise RuntimeError("stopped")
         made.append(place.name)
-        original(nlp, place, **kwargs)
+        return original(nlp, place, **kwargs)
 
     original = runs.train
     monkeypatch.setattr(runs, "train", count)
@@ -250,6 +251,13 @@ def test_tasks_together_are_one_run_from_whose_encoder_those_apart_start(
 
 
 @pytest.mark.slow
+def test_heads_in_another_order_are_another_run(read, corpora):
+    plan = plan_study(read(TOGETHER), corpora)
+    joint = next(one for one in plan.runs.values() if one.is_joint)
+    turned = replace(joint, corpora=dict(reversed(joint.corpora.items())))
+    assert turned.digest != joint.digest
+
+
 def test_nothing_of_a_study_but_its_pipelines_has_words_of_the_texts(run, read, tmp_path):
     run(read(TOGETHER))
     for path in (tmp_path / "output").rglob("*"):

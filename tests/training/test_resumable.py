@@ -1,6 +1,7 @@
 """Training that goes on where it was stopped, against spaCy's own that never was."""
 
 import io
+import itertools
 import json
 import shutil
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from thinc.api import Config
 
 from spacy_biomed.files.outputs import MARKER
 from spacy_biomed.pipeline.checksums import CHECKSUMS
+from spacy_biomed.training import resumable
 from spacy_biomed.training.checkpoint import Checkpoint
 from spacy_biomed.training.config import fill_config
 
@@ -376,6 +378,15 @@ def test_the_words_and_seconds_go_on(make_config, tmp_path):
         assert [row[name] for row in read()] == [row[name] for row in expected]
     seconds = [row["seconds"] for row in read()]
     assert seconds == sorted(seconds)
+
+
+def test_the_seconds_before_a_stop_count(make_config, tmp_path, monkeypatch):
+    # A second for each evaluation; those at the steps 0 and 4 are before the stop.
+    monkeypatch.setattr(resumable, "timer", itertools.count().__next__)
+    config = make_config(max_steps=8)
+    run(config, tmp_path / "ours", stop_after=7)
+    nlp = init_nlp(config.copy())
+    assert resumable.train(nlp, tmp_path / "ours", stdout=io.StringIO()) == 3
 
 
 @pytest.mark.slow

@@ -180,19 +180,23 @@ def _describe_origin(
     if Path(encoder_name).is_absolute():  # where it is on this machine is nobody's business
         encoder_name = Path(encoder_name).name
     earlier = _read_earlier(config)
+    taught = description.get("taught", {})
+    teachers = taught.get("teachers", [])
     sources = list(map(_describe_corpus, description.get("corpora") or [description]))
-    if encoder is None:
-        sources.append({"name": f"encoder: {Path(encoder_name).name}"})
-    else:
-        hub_url = f"https://huggingface.co/{encoder.hub_id}" if encoder.hub_id else None
-        url, licence = hub_url or encoder.download or "", encoder.licence or ""
-        sources.append({"name": f"encoder: {encoder.name}", "url": url, "license": licence})
-    for source in earlier.get("sources", ()):
+    sources.append(_describe_encoder(encoder_name))
+    others = list(earlier.get("sources", ()))
+    for teacher in teachers:
+        others += teacher["sources"]
+        others += map(_describe_corpus, teacher["corpora"])
+        others += map(_describe_encoder, teacher["encoders"])
+    for source in others:
         if source["name"] not in {known["name"] for known in sources}:
             sources.append(source)
     licences = _join_licences(sources)
     if "spacy_biomed" not in earlier:  # else its sources have them
         licences.append(earlier.get("license", ""))
+    unknown = [one for one in teachers if not (one["sources"] or one["corpora"])]
+    licences += [f"{one['name']}: {one['license'] or 'not stated'}" for one in unknown]
     training = {
         "corpus": description["name"],
         "documents": {part: counts["documents"] for part, counts in description["parts"].items()},
@@ -202,11 +206,23 @@ def _describe_origin(
     }
     if earlier:
         training["continues"] = earlier["name"]
+    if teachers:
+        training["teachers"] = list(dict.fromkeys(teacher["name"] for teacher in teachers))
+        training["unlabelled_tokens"] = taught["unlabelled_tokens"]
     return {
         "sources": sources,
         "license": "; ".join(filter(None, licences)),
         "spacy_biomed": training,
     }
+
+
+def _describe_encoder(name: str) -> dict[str, str]:
+    encoder = find_encoder(name)
+    if encoder is None:
+        return {"name": f"encoder: {Path(name).name}"}
+    hub_url = f"https://huggingface.co/{encoder.hub_id}" if encoder.hub_id else None
+    url, licence = hub_url or encoder.download or "", encoder.licence or ""
+    return {"name": f"encoder: {encoder.name}", "url": url, "license": licence}
 
 
 def _join_licences(sources: list[dict[str, str]]) -> list[str]:

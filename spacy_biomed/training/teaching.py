@@ -7,6 +7,7 @@ teacher's probabilities, on annotated text and on unlabelled text.
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,14 @@ from typing import Any
 from spacy.language import Language
 from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, DocBin
+from spacy.training.loop import DIR_MODEL_BEST
 from spacy.util import minibatch
 
 from ..annotations.soft_labels import Teacher, merge_tags, set_soft_labels
 from ..arrays import Floats2d
 from ..corpora.convert import ATTRIBUTES
 from ..errors import BiomedError
-from ..files.outputs import check_replaceable, replacing_directory
+from ..files.outputs import check_replaceable, find_paths, replacing_directory
 from ..formats.spacy_docs import read_docs
 from ..pipeline.ner import BiomedNER
 from .config import read_description, write_description
@@ -111,12 +113,34 @@ def create_taught_corpus(
         unlabelled = len(taught) - repeat * annotated
         description["taught"] = {
             "components": components,
+            "teachers": [_describe_teacher(one) for one in teachers],
             "repeated": repeat,
             "unlabelled_documents": unlabelled,
             "unlabelled_tokens": words,
         }
         write_description(partial, description)
     return TeachingReport(components, annotated, unlabelled, words)
+
+
+def _describe_teacher(teacher: Language) -> dict[str, object]:
+    """A teacher's name, and what is known of its sources, for the cards of its students."""
+    config, meta, path = teacher.config.interpolate(), teacher.meta, teacher.path
+    corpora: dict[str, dict[str, str]] = {}
+    for file in find_paths(config["corpora"].get("train", {})):
+        with suppress(BiomedError):  # it may have moved
+            known = read_description(Path(file).parent)
+            for one in known.get("corpora") or [known]:
+                fields = one.keys() & {"name", "source", "licence"}
+                corpora[one["name"]] = {field: one[field] for field in sorted(fields)}
+    models = [component.get("model", {}) for component in config["components"].values()]
+    encoders = [Path(one["name"]) for one in models if "name" in one]
+    return {
+        "name": path.parent.name if path and path.name == DIR_MODEL_BEST else meta["name"],
+        "license": meta.get("license") or "",
+        "sources": meta.get("sources", []),
+        "corpora": list(corpora.values()),
+        "encoders": [one.name if one.is_absolute() else one.as_posix() for one in encoders],
+    }
 
 
 def _check_teachers(teachers: Sequence[Language], merge_into: str | None) -> list[str]:

@@ -77,6 +77,20 @@ def test_the_other_parts_and_the_description_are_the_corpus_own(teacher, convert
     taught = described.pop("taught")
     assert described == original
     assert taught["components"] == [NER] and taught["unlabelled_documents"] == len(SENTENCES)
+    [described] = taught["teachers"]
+    assert described["name"] == "pipeline" and described["corpora"] == []
+
+
+def test_a_teacher_is_described_by_its_corpus_and_encoder(teacher, converted, tmp_path):
+    teacher.config["paths"]["train"] = str(converted / "train.spacy")
+    (tmp_path / "large").mkdir()
+    teacher.to_disk(tmp_path / "large" / "model-best")
+    loaded = spacy.load(tmp_path / "large" / "model-best")
+    create_taught_corpus([loaded], converted, TEXTS, tmp_path / "taught")
+    described = json.loads((tmp_path / "taught" / "corpus.json").read_text())
+    [found] = described["taught"]["teachers"]
+    assert found["name"] == "large" and found["encoders"] == ["tiny-bert"]
+    assert [one["name"] for one in found["corpora"]] == [described["name"]]
 
 
 def test_texts_stay_whole_for_a_corpus_of_documents(teacher, converted, tmp_path):

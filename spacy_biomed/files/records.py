@@ -29,9 +29,10 @@ _WIDE_MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _NUL = (
-    "NUL characters, as UTF-16 has when it is read in another encoding: give --encoding, or remove "
-    "them"
+    "NUL characters, as UTF-16 has when it is read in another encoding: convert the file to UTF-8, "
+    "give its --encoding, or remove them"
 )
+_WIDE = "{}, by its first bytes; convert the file to UTF-8, or give --encoding {}"
 CR_ALONE = "its lines end in CR alone, as on old Macintoshes; convert the line ends to LF"
 # The rest of a quoted field, up to the quotation mark that closes it. A doubled one does not.
 _QUOTED = re.compile('[^"]*(?:""[^"]*)*')
@@ -385,7 +386,7 @@ def _decode(content: bytes, encoding: str, what: str) -> tuple[str, str]:
 def decode_file(content: bytes, layout: Layout) -> tuple[str, str]:
     """Decode a text; return it without a byte-order mark, or "" and why it cannot be decoded."""
     if wide := _find_wide_mark(content, layout.encoding):
-        return "", f"{wide.upper()}, by its first bytes: give --encoding {wide}"
+        return "", _WIDE.format(wide.upper(), wide)
     text, error = _decode(content, layout.encoding, "file")
     return ("", error) if error else (text.lstrip(_BYTE_ORDER_MARK), "")
 
@@ -406,7 +407,7 @@ def too_long(what: str) -> str:
 def _check_beginning(line: bytes, path: Path, encoding: str) -> None:
     """Raise BiomedError if a file cannot be split into lines, judged by its first."""
     if wide := _find_wide_mark(line, encoding):
-        raise BiomedError(f"{path}: {wide.upper()}, by its first bytes; give --encoding {wide}")
+        raise BiomedError(f"{path}: {_WIDE.format(wide.upper(), wide)}")
     if b"\0" in line:
         raise BiomedError(f"{path}:1: {_NUL}")
     if not line.endswith(b"\n") and b"\r" in line.rstrip(b"\r"):

@@ -620,7 +620,7 @@ def _check_columns(path: Path, how: Reading, found: list[str]) -> None:
     for name, option in how.named_columns().items():
         if name not in found:
             if len(found) == 1 and any(character in found[0] for character in ",;|\t"):
-                option = "--text-column, or the character between fields with --delimiter"
+                option += ", or the character between fields with --delimiter"
             raise BiomedError(
                 f"{path}: no column {name}, but {records.show_names(found)}; name it with {option}"
             )

@@ -17,7 +17,6 @@ from spacy.vocab import Vocab
 from thinc.api import Config
 
 from ..annotations.pairs import get_pair
-from ..corpora.corpus_catalogue import find_corpus
 from ..encoders.encoder_catalogue import find_encoder
 from ..errors import BiomedError, quote
 from ..evaluation.tasks import Head, find_heads, read_scores
@@ -27,7 +26,14 @@ from ..pipeline.checksums import TRAINABLE, replacing_pipeline
 from ..pipeline.ner import FACTORY as NER
 from ..pipeline.pipeline_loading import load_pipeline
 from ..pipeline.saved_words import find_strings, remove_words
-from ..training.config import check_sections, read_config, read_description, read_fields
+from ..training.config import (
+    check_sections,
+    describe_corpus,
+    describe_encoder,
+    read_config,
+    read_description,
+    read_fields,
+)
 from .compression import exported_settings
 from .model_card import DIAGRAMS, create_card
 
@@ -182,21 +188,17 @@ def _describe_origin(
     earlier = _read_earlier(config)
     taught = description.get("taught", {})
     teachers = taught.get("teachers", [])
-    sources = list(map(_describe_corpus, description.get("corpora") or [description]))
-    sources.append(_describe_encoder(encoder_name))
-    others = list(earlier.get("sources", ()))
-    for teacher in teachers:
-        others += teacher["sources"]
-        others += map(_describe_corpus, teacher["corpora"])
-        others += map(_describe_encoder, teacher["encoders"])
-    for source in others:
+    sources = list(map(describe_corpus, description.get("corpora") or [description]))
+    sources.append(describe_encoder(encoder_name))
+    for source in chain(earlier.get("sources", ()), *(one["sources"] for one in teachers)):
         if source["name"] not in {known["name"] for known in sources}:
             sources.append(source)
     licences = _join_licences(sources)
     if "spacy_biomed" not in earlier:  # else its sources have them
         licences.append(earlier.get("license", ""))
-    unknown = [one for one in teachers if not (one["sources"] or one["corpora"])]
-    licences += [f"{one['name']}: {one['license'] or 'not stated'}" for one in unknown]
+    for teacher in teachers:
+        if all(one["name"].startswith("encoder: ") for one in teacher["sources"]):
+            licences.append(f"{teacher['name']}: {teacher['license'] or 'not stated'}")
     training = {
         "corpus": description["name"],
         "documents": {part: counts["documents"] for part, counts in description["parts"].items()},
@@ -214,15 +216,6 @@ def _describe_origin(
         "license": "; ".join(filter(None, licences)),
         "spacy_biomed": training,
     }
-
-
-def _describe_encoder(name: str) -> dict[str, str]:
-    encoder = find_encoder(name)
-    if encoder is None:
-        return {"name": f"encoder: {Path(name).name}"}
-    hub_url = f"https://huggingface.co/{encoder.hub_id}" if encoder.hub_id else None
-    url, licence = hub_url or encoder.download or "", encoder.licence or ""
-    return {"name": f"encoder: {encoder.name}", "url": url, "license": licence}
 
 
 def _join_licences(sources: list[dict[str, str]]) -> list[str]:
@@ -250,17 +243,6 @@ def _read_earlier(config: Config) -> dict[str, Any]:
     except BiomedError:  # it no longer exists, so its sources and licences are unknown
         return {"name": Path(source).name, "license": f"{Path(source).name}: not stated"}
     return {**meta, "name": f"{meta['lang']}_{meta['name']}"}
-
-
-def _describe_corpus(description: dict[str, Any]) -> dict[str, str]:
-    source = {
-        "name": description["name"],
-        "url": description.get("source", ""),
-        "license": description.get("licence", ""),
-    }
-    with suppress(BiomedError):  # the user's own corpus is not in the catalogue
-        source["name"] = find_corpus(description["name"]).title
-    return source
 
 
 def _list_requirements(config: Config) -> list[str]:

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from configparser import Error as ConfigParserError
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from spacy.util import CONFIG_SECTION_ORDER, registry
 from spacy.vocab import Vocab
 from thinc.api import Config, ConfigValidationError
 
+from ..corpora.corpus_catalogue import find_corpus
 from ..encoders.encoder_catalogue import find_encoder
 from ..encoders.loading import is_on_disk, locate, suggest_encoder
 from ..errors import BiomedError, add_hint, escape, quote, suggest, suggest_sibling
@@ -454,6 +456,28 @@ def write_description(corpus: Path, description: dict[str, Any]) -> None:
     """Write the `corpus.json` of a corpus."""
     content = json.dumps(description, ensure_ascii=False, indent=2)
     (corpus / "corpus.json").write_text(content + "\n", encoding="utf8")
+
+
+def describe_corpus(description: dict[str, Any]) -> dict[str, str]:
+    """A corpus, by its `corpus.json`, as a source in the meta of a pipeline."""
+    source = {
+        "name": description["name"],
+        "url": description.get("source", ""),
+        "license": description.get("licence", ""),
+    }
+    with suppress(BiomedError):  # the user's own corpus is not in the catalogue
+        source["name"] = find_corpus(description["name"]).title
+    return source
+
+
+def describe_encoder(name: str) -> dict[str, str]:
+    """An encoder as a source in the meta of a pipeline."""
+    encoder = find_encoder(name)
+    if encoder is None:
+        return {"name": f"encoder: {Path(name).name}"}
+    hub_url = f"https://huggingface.co/{encoder.hub_id}" if encoder.hub_id else None
+    url, licence = hub_url or encoder.download or "", encoder.licence or ""
+    return {"name": f"encoder: {encoder.name}", "url": url, "license": licence}
 
 
 def read_fields(path: Path, fields: tuple[str, ...], writer: str) -> dict[str, object]:

@@ -25,7 +25,7 @@ from ..errors import BiomedError
 from ..files.outputs import check_replaceable, find_paths, replacing_directory
 from ..formats.spacy_docs import read_docs
 from ..pipeline.ner import BiomedNER
-from .config import read_description, write_description
+from .config import describe_corpus, describe_encoder, read_description, write_description
 from .corpus import copy_tokens
 from .multitask_config import ANY_LANGUAGE
 
@@ -125,22 +125,15 @@ def create_taught_corpus(
 def _describe_teacher(teacher: Language) -> dict[str, object]:
     """A teacher's name, and what is known of its sources, for the cards of its students."""
     config, meta, path = teacher.config.interpolate(), teacher.meta, teacher.path
-    corpora: dict[str, dict[str, str]] = {}
-    for file in find_paths(config["corpora"].get("train", {})):
+    sources = list(meta.get("sources", []))
+    for file in [] if sources else find_paths(config["corpora"].get("train", {})):
         with suppress(BiomedError):  # it may have moved
-            known = read_description(Path(file).parent)
-            for one in known.get("corpora") or [known]:
-                fields = one.keys() & {"name", "source", "licence"}
-                corpora[one["name"]] = {field: one[field] for field in sorted(fields)}
+            known = read_description(file.parent)
+            sources += map(describe_corpus, known.get("corpora") or [known])
     models = [component.get("model", {}) for component in config["components"].values()]
-    encoders = [Path(one["name"]) for one in models if "name" in one]
-    return {
-        "name": path.parent.name if path and path.name == DIR_MODEL_BEST else meta["name"],
-        "license": meta.get("license") or "",
-        "sources": meta.get("sources", []),
-        "corpora": list(corpora.values()),
-        "encoders": [one.name if one.is_absolute() else one.as_posix() for one in encoders],
-    }
+    sources += [describe_encoder(one["name"]) for one in models if "name" in one]
+    name = path.parent.name if path and path.name == DIR_MODEL_BEST else meta["name"]
+    return {"name": name, "license": meta.get("license") or "", "sources": sources}
 
 
 def _check_teachers(teachers: Sequence[Language], merge_into: str | None) -> list[str]:

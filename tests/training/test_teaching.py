@@ -78,7 +78,8 @@ def test_the_other_parts_and_the_description_are_the_corpus_own(teacher, convert
     assert described == original
     assert taught["components"] == [NER] and taught["unlabelled_documents"] == len(SENTENCES)
     [described] = taught["teachers"]
-    assert described["name"] == "pipeline" and described["corpora"] == []
+    assert described["name"] == "pipeline"
+    assert [one["name"] for one in described["sources"]] == ["encoder: tiny-bert"]
 
 
 def test_a_teacher_is_described_by_its_corpus_and_encoder(teacher, converted, tmp_path):
@@ -89,8 +90,8 @@ def test_a_teacher_is_described_by_its_corpus_and_encoder(teacher, converted, tm
     create_taught_corpus([loaded], converted, TEXTS, tmp_path / "taught")
     described = json.loads((tmp_path / "taught" / "corpus.json").read_text())
     [found] = described["taught"]["teachers"]
-    assert found["name"] == "large" and found["encoders"] == ["tiny-bert"]
-    assert [one["name"] for one in found["corpora"]] == [described["name"]]
+    names = [one["name"] for one in found["sources"]]
+    assert found["name"] == "large" and names == [described["name"], "encoder: tiny-bert"]
 
 
 def test_texts_stay_whole_for_a_corpus_of_documents(teacher, converted, tmp_path):

@@ -458,7 +458,8 @@ def test_a_pipeline_that_goes_on_from_another_names_what_that_was_made_of(parts,
 
 
 def test_a_pipeline_that_was_taught_names_its_teachers_and_what_they_were_made_of(parts, tmp_path):
-    sources = [{"name": "Theirs", "license": "GPL-3.0"}, {"name": "encoder: old", "license": "NC"}]
+    theirs = {"name": "Theirs", "license": "GPL-3.0", "url": "https://example.org"}
+    sources = [theirs, {"name": "encoder: old", "license": "NC"}]
     large = {"name": "large", "license": "", "sources": sources}
     lost = {"name": "lost", "license": "", "sources": [sources[1]]}
     taught = {"teachers": [large, large, lost], "unlabelled_tokens": 1234}

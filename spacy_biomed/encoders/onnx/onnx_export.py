@@ -18,13 +18,8 @@ from spacy.tokens import Doc
 from thinc.api import Model
 
 from ...errors import BiomedError, install_command
-from ..encoder_model import (
-    count_segments,
-    drop_pooler,
-    get_module,
-    max_sequence_length,
-    read_documents,
-)
+from .. import encoder_model
+from ..encoder_model import count_segments, get_module, max_sequence_length, read_documents
 from .engines import ENGINES, Inputs
 from .onnx_model import INPUTS, MODEL, OUTPUT, SEGMENTS, SETTINGS, TOKENIZER, make_inputs
 
@@ -110,7 +105,7 @@ def _export(encoder: torch.nn.Module, path: Path) -> None:
         copied = AutoModel.from_config(
             config, trust_remote_code=False, attn_implementation="eager"
         ).float()
-    drop_pooler(copied)
+    encoder_model.drop_pooler(copied)
     copied.load_state_dict(encoder.state_dict())
 
     names = [*INPUTS, SEGMENTS] if count_segments(copied) > 1 else [*INPUTS]

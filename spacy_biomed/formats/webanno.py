@@ -45,16 +45,6 @@ class _Row:
     cells: list[str]
 
 
-@dataclass(slots=True)
-class _Arc:
-    """A relation or a link between two annotations, named as by `_name`."""
-
-    where: str
-    label: str
-    head: str
-    tail: str
-
-
 def read_tsv(content: str, path: Path, id: str) -> Document:
     """Read a document. Chains are not read; other layers as from a UIMA CAS (`inception`).
 
@@ -65,7 +55,7 @@ def read_tsv(content: str, path: Path, id: str) -> Document:
     text, layers, rows = _read_rows(content, path)
     found: dict[tuple[str, ...], Quoted] = {}
     names: dict[str, set[str]] = defaultdict(set)
-    arcs: list[_Arc] = []
+    arcs: list[tuple[str, str, str, str]] = []  # place, label, and the names of both ends
     for row in rows:
         cells = iter(row.cells)
         for kind, layer, features in layers:
@@ -78,14 +68,14 @@ def read_tsv(content: str, path: Path, id: str) -> Document:
                 given = dict(zip(features, values, strict=True))
                 label, attributes, number = _read_features(layer, given)
                 if kind == "RL":
-                    arcs.append(_Arc(row.where, label, *_find_ends(given, row.unit)))
+                    arcs.append((row.where, label, *_find_ends(given, row.unit)))
                     continue
                 key = (layer, number) if number else (layer, row.unit, str(place))
                 if key not in found:
                     mention = Mention(label, ((row.start, row.end),), str(len(found)), attributes)
                     found[key] = mention, row.token, row.where
                     here = _name(layer, row.unit, number)
-                    arcs += [_Arc(row.where, role, here, end) for role, end in _list_links(given)]
+                    arcs += [(row.where, role, here, end) for role, end in _list_links(given)]
                 else:
                     mention, covered, where = found[key]
                     mention = replace(mention, fragments=((mention.start, row.end),))
@@ -93,15 +83,13 @@ def read_tsv(content: str, path: Path, id: str) -> Document:
                 for one, what in product((layer, _ANY), (number, "")):
                     names[_name(one, row.unit, what)].add(mention.id)
     mentions = [mention for _, mention in locate_all(text, list(found.values()))]
+    kept = {mention.id for mention in mentions}
+    ids = {name: min(given) for name, given in names.items() if len(given) == 1 and given <= kept}
     relations = []
-    ids = {name: min(given) for name, given in names.items() if len(given) == 1}
-    for arc in arcs:
+    for where, label, *ends in arcs:
         with leaving_out():
-            head, tail = (
-                look_up(ids, one, arc.where, f"single span {quote(one)}")
-                for one in (arc.head, arc.tail)
-            )
-            relations.append(Relation(arc.label, head, tail))
+            found_ends = (look_up(ids, one, where, f"single span {quote(one)}") for one in ends)
+            relations.append(Relation(label, *found_ends))
     return Document(id, text, mentions, relations, source=str(path))
 
 

@@ -67,6 +67,18 @@ def test_relations_name_their_source_and_which_span_there(tmp_path):
     ]
 
 
+def test_a_relation_of_a_span_that_is_left_out_is_left_out(tmp_path):
+    body = rows(
+        "a b",
+        ("1-1", "0-1", "a", "X", "*", "_", "_"),
+        ("1-1.1", "0-0", "", "Y", "*", "_", "_"),
+        ("1-2", "2-3", "b", "Z", "*", "r|s", "1-1|1-1.1"),
+    )
+    document, changes = read(tmp_path, RELATED + body, on_error="skip")
+    assert document.relations == [Relation("r", "0", "2")]
+    assert changes == ["left out", "left out"]
+
+
 def test_links_by_roles_are_relations(tmp_path):
     head = (
         f"#FORMAT=WebAnno TSV 3.2\n#T_SP={TOKEN}|PosValue\n"

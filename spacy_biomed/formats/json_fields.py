@@ -46,7 +46,7 @@ def read_json_lines(
     """
     for file in list_files(Path(path), suffixes):
         lines = [*number_lines(file, encoding)]
-        if _begins_list(lines[0][1]):
+        if lines and _begins_list(lines[0][1]):
             with leaving_out():
                 items = parse_json(read_text(file, encoding), str(file), "correct the list")
                 for number, item in enumerate(items):

@@ -17,6 +17,10 @@ def read(tmp_path, *records):
     return list(read_jsonl(path))
 
 
+def test_a_file_of_white_space_has_no_document(tmp_path):
+    assert read(tmp_path, "\u00a0", "\u2003") == []
+
+
 def test_spans_become_mentions(tmp_path):
     span = {"start": 2, "end": 8, "label": "D", "token_start": 1, "text": "cáncer"}
     documents = read(tmp_path, {"text": "😀 cáncer", "spans": [span], "meta": {"id": 5}}, "")

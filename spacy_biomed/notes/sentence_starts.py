@@ -162,7 +162,8 @@ def _ends(text: str, start: int, stop: re.Match[str], words: _Abbreviations) -> 
             return False
         is_alone = end - start < _LONGEST_WORD and text[start:end].strip(" (-").lower() == word
         is_item = is_alone and (word.isdigit() or len(word) == 1)
-        is_initial = len(word) == 1 and text[end - 1].isupper()  # not "for 7 d."
+        # Not "for 7 d.", nor an answer: "Asthma: N."
+        is_initial = len(word) == 1 and text[end - 1].isupper() and before[0].strip()[-1:] != ":"
         if is_item or is_initial or (is_small and len(word) < 4 and not word.isdigit()):
             return False
     if end - start > _LONGEST_PARENTHESIS:

@@ -306,6 +306,12 @@ Acudir a urgencias si aparece [fiebre y] o [sangrado y].
 Ictus sin [secuelas n], [gota]. ACV sin [déficit residual n], [diabetes]
 [Preeclampsia h] en embarazo previo. Pendiente de [=cirugía y]. Puede notar [hinchazón y]
 No candidato a [=quimioterapia n]. Dejó la [=metformina n]. Me planteo [lupus u]. r/o [neoplasia u]
+Fracaso a [=metotrexato h]. Propongo [=adalimumab y]. Deje de tomar [=ibuprofeno n]
+[=Amlodipino n] 5 - no lo toma. [=Tramadol n] - lo dejó
+[=AAS] en casa, [=heparina n] no se administra
+El [absceso n] ya no se visualiza. A favor de [lupus u] frente a [vasculitis u]
+Última [ITU h] en junio. [Convulsión febril h] a los 18 meses. Se advierte de [alveolitis y]
+DESCARTADO: [TEP n]
 Retiro [=lorazepam n], subo [=sertralina]. Completó tratamiento con [=rifampicina h]
 Se pauta heparina como profilaxis de [trombosis y].
 Profilaxis de [TVP y] con [enoxaparina]. Profilaxis con [heparina].
@@ -581,6 +587,10 @@ ED precautions reviewed for [chest pain y]. You may notice [swelling y]
 Not for [=chemotherapy n]. Unfit for [=surgery n]. [Melanoma u] suspect
 [AF h], now in sinus rhythm. [Preeclampsia h] in last pregnancy
 No secondary signs of [appendicitis n]. Hx of breast ca. Meds: [aspirin]
+Diagnosis of [gout u] is queried. Mediastinal [mass u] query. Last [UTI h] in June
+She is keen to avoid [=clozapine n]. Failed [=methotrexate h]
+0/18 nodes positive for [carcinoma n]. Parents concerned about [autism u]
+Prev [PE nh]: N. Given [=aspirin] by EMS. RULED OUT: [PE n]
 [Gout n] (M10.9) denied. Negative for the following: [fever n]""",
 }
 

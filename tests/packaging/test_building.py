@@ -253,7 +253,7 @@ def test_a_wrong_recipe_is_one_line(project, tmp_path, old, new, message):
     ("setting", "value", "message"),
     [
         ("corpora.disease.folder", "gone", "corpora.disease: gone: not there; .*--download"),
-        ("texts.paths", ["gone"], "texts.paths: gone: not there"),
+        ("texts.paths", ["gone"], "texts.paths: gone: missing; put text"),
         ("students.en_tiny.encoder", "biobrt", "en_tiny.encoder: .*did you mean"),
     ],
 )

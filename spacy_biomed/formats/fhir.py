@@ -16,6 +16,7 @@ from ..annotations.assertions import ASSERTIONS
 from ..annotations.sections import SECTION
 from ..errors import BiomedError, list_choices, quote
 from ..files.compression import reading
+from .allergens import ALLERGIES, ALLERGY_WORD, is_allergen
 from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard, Row, list_entities
 from .json_fields import parse_json
 from .registry import Format
@@ -23,31 +24,9 @@ from .registry import Format
 # The resources that labels may mean.
 RESOURCES = ("Condition", "MedicationStatement", "Observation")
 FAMILY_HISTORY, ALLERGY = "FamilyMemberHistory", "AllergyIntolerance"
-# The section whose drugs are not taken.
-ALLERGIES = "allergies"
-# An allergy; one before what somebody is allergic to, and after it; what a drug is, if not that.
-_ALLERGY_WORD = re.compile(
-    r"(?:drug |medication )?(?:allerg(?:y|ies|ic)|intoleran(?:ces?|t))"
-    r"|(?:alergias?|intolerancias?)(?: medicamentosas?)?|al[ée]rgic[oa]|intolerante|RAMC?",
-    re.IGNORECASE,
-)
-_ALLERGIC_TO = re.compile(
-    rf"\b(?:{_ALLERGY_WORD.pattern}|anaphylaxis|anafilaxia|hipersensibilidad|sensitivit(?:y|ies)"
-    r"|(?:adverse |drug )*reactions?|ADRs?|reacci(?:ón|ones)(?: adversas?| alérgicas?)?)"
-    r"(?: (?:reactions?|reviewed|status|conocid[oa]s?))?(?::| (?:to|of|al?)\b)",
-    re.IGNORECASE,
-)
-_ALLERGIC = re.compile(r"[ -](?:allerg(?:y|ies|ic)|intoleran(?:ce|t))\b", re.IGNORECASE)
-_TAKEN = re.compile(
-    r"\b(?:tak(?:es?|ing)|on|start\w*|continu\w+|tolerat\w+|but|use[sd]?|treat\w*|giv(?:en|ing)"
-    r"|receiv\w+|tom[ao]\w*|trat\w+|paut\w+|toler\w+|pero|inici\w+|pued[ea]|tto|recib\w+)\b",
-    re.IGNORECASE,
-)
-_DOSE = re.compile(r"[ ]\d")
 _REACTION = re.compile(
     r"[ ]?(?:[(:–→=|\t-]|(?:with|con|causes?|produce)\b)[^.;\n)]{0,40}", re.IGNORECASE
 )
-_SENTENCE_END = re.compile(r"[.!?;]\s+|\n")
 
 _HL7 = "http://terminology.hl7.org/CodeSystem"
 # Strings of FHIR have no control characters but tabs and line ends.
@@ -123,7 +102,7 @@ def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> lis
         left_out = ""
         if not made:
             left_out = "label"
-        elif _ALLERGY_WORD.fullmatch(span["text"]) or (
+        elif ALLERGY_WORD.fullmatch(span["text"]) or (
             made == "MedicationStatement" and span.get(SECTION) == ALLERGIES
         ):
             left_out = ALLERGIES
@@ -151,18 +130,6 @@ def _create_resources(document: AnnotatedDocument, shard: AnnotatedShard) -> lis
             allergy, end = resource, span["end"]
         resources.append(resource)
     return resources
-
-
-def is_allergen(text: str, span: Row) -> bool:
-    """Whether a drug is what somebody is allergic to: by its sentence, or a section's items."""
-    if _ALLERGIC.match(text, span["end"]):
-        return True
-    before = text[max(span["start"] - 200, 0) : span["start"]]
-    sentence = _SENTENCE_END.split(before)[-1]
-    named = _ALLERGIC_TO.split(sentence)[-1]
-    is_item = sentence == before.rpartition("\n")[2] or not sentence.strip()
-    is_told = named != sentence or (span.get(SECTION) == ALLERGIES and is_item)
-    return is_told and not (_TAKEN.search(named) or _DOSE.match(text, span["end"]))
 
 
 def _without_controls(value: Any) -> Any:

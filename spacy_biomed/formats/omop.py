@@ -11,7 +11,7 @@ from ..annotations.sections import SECTION
 from ..files.compression import require_pyarrow
 from ..files.parquet import pack_table
 from ..files.sources import Item
-from .fhir import is_allergen
+from .allergens import is_allergen
 from .findings import CONFIDENCE, AnnotatedDocument, AnnotatedShard, Row, list_entities
 from .registry import Format
 

@@ -580,7 +580,8 @@ Her sister has [asthma f] and so we suspect [asthma u]
 [=Vancomycin] day 4, [=cefepime n] discontinued. [Cough], [=antibiotics n] not indicated
 [=Ativan n] dc'd. [=Zoloft n] (pt stopped). [=Heparin n] withheld pending CT
 [=Warfarin n] | 5 mg | held\t[=Insulin] | 10 u | taking
-[Angina n] N; [gout] Y; [stroke n] N. ( ) [Asthma n] (x) [COPD]. [Gout n] [N]. [Nausea] n [vomiting] n [diarrhoea]
+[Angina n] N; [gout] Y; [stroke n] N. ( ) [Asthma n] (x) [COPD]. [Gout n] N
+[Nausea] n [vomiting] n [diarrhoea]
 CVA without residual [deficit n], [gout]. Stroke w/o [sequelae n], [asthma]
 Risks discussed: [bleeding y], [infection y]. Red flags given: [fever y]
 ED precautions reviewed for [chest pain y]. You may notice [swelling y]

@@ -41,9 +41,9 @@ def read_label_studio(path: Path | str, encoding: str = "utf-8") -> Iterator[Doc
     """Read Label Studio's JSON export, as `.json` files: one, or those in and below a folder.
 
     The text is the field of a task's data with the name of the annotated tag (`to_name`), or else
-    the field `text`, or else the only field with a string, or the only one in which all tasks have
-    the covered strings. The identifier is the field `id` of the data, or else the number of the
-    task.
+    the field `text`. Without both, it is the only field with a string, or the only one in which all
+    tasks have the covered strings. The identifier is the field `id` of the data, or else the number
+    of the task.
 
     Labelled regions become mentions, one for each label. Values of other controls for a region, and
     its meta information, become attributes. Relations keep their direction (`bi` becomes two).

@@ -31,7 +31,7 @@ class Row:
 
 
 def parse_tag(where: str, token: str, tag: str) -> Row:
-    """Parse a tag; raise BiomedError, at `where`, if it is none."""
+    """Parse a tag; raise BiomedError, at `where`, if it cannot be one."""
     if tag == "O":
         return Row(where, token)
     prefix, dash, label = (part.strip() for part in tag.partition("-"))

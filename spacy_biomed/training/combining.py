@@ -86,9 +86,9 @@ class _Text:
 
     doc: Doc
     known: repeated_texts.KnownText
-    # Those that fit tokens; None if the document has no layer of mentions.
-    mentions: list[LabelledSpan] | None
-    lost: list[LabelledSpan]  # those that do not fit tokens
+    # None if the document has no layer of mentions.
+    mentions: list[LabelledSpan] | None  # that fit tokens
+    lost: list[LabelledSpan]  # that do not fit tokens
     ids: list[tuple[LabelledSpan, str]]  # mentions that have an identifier (`kb_id_`), with it
     scope: AnnotationScope
     counts: CombinedPart  # of its part of its corpus

@@ -44,11 +44,10 @@ class Task:
     task: str  # its kind, as the catalogue or `corpus.json` call it
     language: str
     head: type[EncoderHead]
-    # Of the head, where they are neither the factory's nor the template's.
-    settings: dict[str, object]
+    settings: dict[str, object]  # the head's, where neither factory nor template has them
     files: list[str]  # from which the head learns
     score: str = ""  # name of the head's main score
-    # Those of the training part, of a head that reads `doc.cats`.
+    # In the training part, for a head that reads `doc.cats`.
     classes: list[str] = field(default_factory=list)
     batches: int = 0  # in one pass over the training part
 

@@ -233,6 +233,8 @@ def _run(
 
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        # Background jobs of shells ignore Ctrl-C, and so do the processes that they start.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stdin = os.fdopen(0, encoding="utf8", closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding="utf8", closefd=False)
     sys.stderr = os.fdopen(2, "w", encoding="utf8", closefd=False)

@@ -233,6 +233,16 @@ SOUND: dict[str, dict[str, str]] = {
     "i2b2_2012": {"a.xml": _I2B2},
     "i2b2_2012_temporal": {"a.xml": _I2B2},
     "i2b2_2014": {"a.xml": _I2B2},
+    "tsv": {
+        "a.tsv": "filename\tmark\tlabel\toff0\toff1\tspan\tcode\nb\tT1\tDRUG\t4\t11\taspirin\t1+2\n"
+        "b\tT2\tDRUG\t0\t3\tthe\tNOCODE\n",
+        "b.txt": "the aspirin\n",
+        "c.txt": "none\n",
+    },
+    "csv": {
+        "a.csv": 'id,span,label,text\n1,"0 3;12 17",DRUG,the helps\n2,4 11,DRUG,aspirin\n',
+        "b.csv": 'id,text\n1,the aspirin helps\n2,"the\naspirin, or"\n',
+    },
     "share_clef": {
         "a.txt": "the aspirin helps\n",
         "a.pipe.txt": "a.txt||Disease_Disorder||C1||0||3||4||11\na.txt||X||C2||12||17\n",

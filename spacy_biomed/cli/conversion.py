@@ -38,7 +38,7 @@ def convert(
         1, min=1, help="Sentences in a document, of column files that mark no documents."
     ),
     tag_label: str | None = typer.Option(
-        None, help="Label of column files whose tags have none (B, I, O); else by the file's name."
+        None, help="Label of tags that have none (B, I, O), else by the file's name; and of tables."
     ),
     map: list[str] = typer.Option(
         [],

@@ -76,7 +76,7 @@ def convert_corpus(
             finds them.
         encoding: of the text files; by default UTF-8.
         n_sents: sentences per document, for column files that do not mark documents.
-        tag_label: label of column files whose tags have none (`read_columns`).
+        tag_label: label of tags that have none (`read_columns`), and of tables without labels.
         label_map: the new names of labels of mentions.
         labels: of the mentions to keep, by their new names; empty for all.
         spans_key: put mentions in `doc.spans[spans_key]` instead of `doc.ents`.

@@ -23,7 +23,9 @@ from ..formats.documents import Document, Mention, Offsets, Relation, list_conce
 # The attribute of mentions with the identifier of their concept, as PubTator's reader calls it.
 CONCEPT = "concept"
 
-_NO_CONCEPT = frozenset({"-", "-1", "<null>", "none", "null", "nil", "cui-less"})
+_NO_CONCEPT = frozenset(
+    {"-", "-1", "<null>", "none", "null", "nil", "cui-less", "nocode", "no_code"}
+)
 
 # A mention's label and fragments: mentions with the same key are one mention.
 MentionKey = tuple[str, tuple[Offsets, ...]]

@@ -196,7 +196,12 @@ def show_names(names: list[str]) -> str:
 
 
 def read_delimited(
-    path: Path, names: list[str], layout: Layout = Layout(), offset: int = 0
+    path: Path,
+    names: list[str],
+    layout: Layout = Layout(),
+    offset: int = 0,
+    *,
+    has_header: bool = True,
 ) -> Iterator[Record]:
     """Yield the records below the header of a CSV or TSV file, fields by the name of the column.
 
@@ -213,7 +218,7 @@ def read_delimited(
             what follows cannot be told apart from other records; see also `read_text_lines`.
     """
     records = _split(path, layout, offset)
-    for record in islice(records, 0 if offset else 1, None):
+    for record in islice(records, 1 if has_header and not offset else 0, None):
         if record.error:
             yield record
         elif len(record.value) != len(names):

@@ -27,6 +27,7 @@ from .jsonl import read_jsonl, write_jsonl
 from .label_studio import read_label_studio, write_label_studio
 from .marked_relations import read_marked_relations, read_relation_tsv
 from .medrqe import read_medrqe
+from .mention_tables import read_mention_tables
 from .nli import read_nli
 from .omop import write_omop
 from .prodigy import write_prodigy
@@ -79,6 +80,7 @@ __all__ = [
     "read_lines",
     "read_marked_relations",
     "read_medrqe",
+    "read_mention_tables",
     "read_nli",
     "read_pubtator",
     "read_relation_tsv",

@@ -39,6 +39,7 @@ class Format:
         write: returns the content of each file of a shard by its path in the output, or in the
             folder of the shard. The content depends only on the shard.
         options: other keywords that `read` takes: `n_sents`, `tag_label`.
+        is_joint: whether `read` takes the list of all paths of a part instead of one path.
         has_unknown_types: whether mentions that are read may lack a label.
         is_folder: whether the files of a shard are written to a folder of their own.
         has_fields: whether the columns that are kept are written.
@@ -52,6 +53,7 @@ class Format:
     read: Callable[..., Iterable[Document]] | None = None
     write: Callable[[AnnotatedShard], dict[str, bytes]] | None = None
     options: tuple[str, ...] = ()
+    is_joint: bool = False
     has_unknown_types: bool = False
     is_folder: bool = False
     has_fields: bool = False
@@ -159,7 +161,9 @@ def read_documents(
     options = {"n_sents": n_sents, "tag_label": tag_label}
     given = {name: options[name] for name in found.options}
     layers = ("relations",) if found.has_unknown_types else ("mentions", "relations")
-    read = (found.read(Path(path), encoding=encoding, **given) for path in paths)
+    places = [*map(Path, paths)]
+    inputs = [places] if found.is_joint and places else places
+    read = (found.read(one, encoding=encoding, **given) for one in inputs)
     yield from with_changes(_check(chain.from_iterable(read), layers))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..annotations.assertions import ASSERTIONS
@@ -12,6 +13,7 @@ from ..files.compression import require_pyarrow
 from ..files.parquet import pack_table
 from ..files.records import format_fields
 from .findings import ENTITY_FIELDS, AnnotatedDocument, AnnotatedShard, Layers, show_value
+from .mention_tables import read_mention_tables
 from .registry import Format
 
 if TYPE_CHECKING:
@@ -119,4 +121,5 @@ def write_csv(shard: AnnotatedShard) -> dict[str, bytes]:
 
 
 PARQUET = Format(write=write_parquet, has_fields=True, require=require_pyarrow)
-CSV = Format(write=write_csv, has_fields=True)
+TSV = Format(read_mention_tables, options=("tag_label",), is_joint=True)
+CSV = replace(TSV, write=write_csv, has_fields=True)

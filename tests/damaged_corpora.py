@@ -222,6 +222,11 @@ SOUND: dict[str, dict[str, str]] = {
     "prodigy": {"a.jsonl": _lines(*_PRODIGY)},
     "label_studio": {"a.json": json.dumps(_TASKS, indent=1)},
     "inception": {"a.xmi": _XMI, "TypeSystem.xml": _TYPES},
+    "inception untyped": {
+        "a.xml": _XMI.replace('label="X"', 'link="5"').replace(
+            "<cas:Sofa", '<custom:SpanLinkLink xmi:id="5" role="r" target="2"/><cas:Sofa'
+        )
+    },
     "inception json": {"a.json": json.dumps(_CAS_JSON, indent=1)},
     "inception tsv": {"a.tsv": _WEBANNO},
     "i2b2_2010": {

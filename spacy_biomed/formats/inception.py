@@ -16,8 +16,9 @@ from .archives import PackedFile, list_packed_files
 from .documents import BYTE_ORDER_MARK, Document, Mention, Relation, decode, look_up
 from .findings import AnnotatedDocument, AnnotatedShard, list_mentions, name_file
 from .json_fields import list_values, parse_json
+from .offsets import Quoted
 from .registry import Format
-from .repairs import NOT_ANNOTATED, keep_sound, leaving_out, locate, note
+from .repairs import NOT_ANNOTATED, keep_sound, leaving_out, locate, locate_all, note
 from .webanno import BUILT_IN, LABELS, NAMED_ENTITY, read_tsv
 from .xml_elements import decode_xml, parse_xml
 
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
     from cassis import Cas, TypeSystem
     from cassis.typesystem import FeatureStructure
 
-_TSV = ".tsv"
+_TSV, _XML = ".tsv", ".xml"
 _SUFFIXES = (".xmi", ".json", _TSV)
 _TYPES = ("TypeSystem.xml", "typesystem.xml")
 
 _FILE = re.compile(r".+\.\w+")
-_ENDING = re.compile(r"\.(xmi|json|tsv|txt)$")
+_ENDING = re.compile(r"\.(xmi|xml|json|tsv|txt)$")
 
 # Folders in the export of a project, and the "annotator" with the document as it was imported.
 _ANNOTATION, _CURATION, _INITIAL = "annotation", "curation", "INITIAL_CAS"
@@ -56,7 +57,7 @@ _ADVICE = 'export it as "UIMA CAS XMI (XML 1.0)" or "UIMA CAS JSON 0.4.0"'
 
 def read_inception(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     """Read UIMA CAS files: `.xmi`, each with a `TypeSystem.xml` beside it, or `.json`; or `.tsv`
-    files, which are WebAnno TSV 3.
+    files, which are WebAnno TSV 3; or `.xml` files with XMI but without types, as E3C is published.
 
     They may lie in zip files, as INCEpTION exports documents and projects. In the export of a
     project, the curated annotation of a document is read, or else that of its only annotator. A
@@ -65,10 +66,10 @@ def read_inception(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
     Annotations of all span layers become mentions: those of custom layers, and named entities. The
     label is the feature `label` or `value` of a layer that has one, or else the layer's first
     feature with a string, or else the layer's name. Other features with strings, numbers or truth
-    values become attributes. Annotations of relation layers become relations from their source to
-    their target; a feature that links spans by roles becomes a relation for each role. `relations`
-    is a list in every document if any has one, otherwise None. Sentences, tokens and other layers
-    are not read.
+    values become attributes. Without types, the layer's name is the label. Annotations of relation
+    layers become relations from their source to their target; a feature that links spans by roles
+    becomes a relation for each role. `relations` is a list in every document if any has one,
+    otherwise None. Sentences, tokens and other layers are not read.
 
     The identifier is that of the document in INCEpTION, without the ending of a file name.
 
@@ -81,8 +82,8 @@ def read_inception(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
             entities, a document has several annotators and no curation, or an annotation lies
             beyond the text.
     """
-    files = list(list_packed_files(Path(path), _SUFFIXES))
-    if any(file.name.suffix.lower() != _TSV for file in files):
+    files = [one for one in list_packed_files(Path(path), (*_SUFFIXES, _XML)) if _may_be_cas(one)]
+    if any(file.name.suffix.lower() not in (_TSV, _XML) for file in files):
         _require_cassis(str(path))
     if not files:
         raise BiomedError(f"{path}: no {' or '.join(_SUFFIXES)} file in this folder; {_ADVICE}")
@@ -96,6 +97,10 @@ def read_inception(path: Path | str, encoding: str = "utf-8") -> Iterator[Docume
 def _require_cassis(where: str) -> None:
     if find_spec("cassis") is None:
         raise BiomedError(f"{where}: needs dkpro-cassis: {install_command('inception')}")
+
+
+def _may_be_cas(file: PackedFile) -> bool:
+    return file.name.suffix.lower() != _XML or b"<xmi:XMI" in file.read()[:10_000]
 
 
 def _choose(files: list[PackedFile]) -> Iterator[tuple[PackedFile, str | None]]:
@@ -133,6 +138,8 @@ def _read_file(file: PackedFile, name: str | None, encoding: str) -> Document:
     if file.name.suffix.lower() == _TSV:
         content = decode(file.read(), file.path, encoding).removeprefix(BYTE_ORDER_MARK)
         return read_tsv(content, file.path, _ENDING.sub("", name or file.name.as_posix()))
+    if file.name.suffix.lower() == _XML:
+        return _read_untyped(file, _ENDING.sub("", name or file.name.as_posix()), encoding)
     with warnings.catch_warnings():
         # An offset beyond the text is refused below; one in half of a character is kept as it is.
         warnings.simplefilter("ignore")
@@ -154,6 +161,49 @@ def _read_file(file: PackedFile, name: str | None, encoding: str) -> Document:
             mentions.append(locate(text, mention, None, place))
     relations = list(_find_relations(annotations, mentions, where))
     return Document(_ENDING.sub("", id), text, mentions, relations, source=where)
+
+
+def _read_untyped(file: PackedFile, id: str, encoding: str) -> Document:
+    """Read XMI by its elements alone: those of built-in types and those without width are left out.
+
+    A link has the name of its annotation's layer and feature, and `Link`.
+    """
+    root = parse_xml(decode_xml(file.read(), file.path, encoding), file.path, "a UIMA CAS as XMI")
+    by_id = {one.attributes.get("xmi:id", ""): one for one in root.children}
+    text = "".join(one.get("sofaString") for one in root.find("cas:Sofa")[:1])
+    units = text.encode("utf-16-le")
+    members = {number for one in root.find("cas:View") for number in one.get("members").split()}
+    found: list[Quoted] = []
+    links: list[tuple[str, str, str, str]] = []
+    for number, element in by_id.items():
+        space, _, layer = element.name.partition(":")
+        kind = root.attributes.get(f"xmlns:{space}", "").removeprefix("http:///").replace("/", ".")
+        if number not in members or kind.startswith(BUILT_IN) or element.get("end") == "0":
+            continue
+        if {_SOURCE, _TARGET} <= element.attributes.keys():
+            links.append((element.where, layer, element.get(_SOURCE), element.get(_TARGET)))
+            continue
+        attributes = {}
+        for name, value in element.attributes.items():
+            kind = f"{element.name}{name}link".lower()
+            named = (by_id.get(one) for one in value.split())
+            linked = [one for one in named if one and one.name.lower() == kind]
+            for one in linked:
+                role = one.attributes.get("role") or name
+                links.append((one.where, role, number, one.get("target")))
+            if value and not linked and name not in (*_PLACE, "xmi:id"):
+                attributes[name] = value
+        start, end = element.get_whole_number("begin"), element.get_whole_number("end")
+        covered = units[2 * start : 2 * end].decode("utf-16-le", "replace")
+        found.append((Mention(layer, ((start, end),), number, attributes), covered, element.where))
+    mentions = [mention for _, mention in locate_all(text, found)]
+    known = {one.id: one for one in mentions}
+    relations = []
+    for where, role, *ends in links:
+        with leaving_out():
+            head, tail = (look_up(known, one, where, f"span {quote(one)}").id for one in ends)
+            relations.append(Relation(role, head, tail))
+    return Document(id, text, mentions, relations, source=f"{file.path}:1")
 
 
 def _load(file: PackedFile, encoding: str) -> Cas:

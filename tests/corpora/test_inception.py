@@ -290,3 +290,35 @@ def test_damaged_zips_give_documents_or_one_line(tmp_path):
             errors += 1
             assert str(error).isprintable(), seed
     assert 0 < errors < 200
+
+
+UNTYPED = """<?xml version="1.0" encoding="UTF-8"?><xmi:XMI xmlns:cas="http:///uima/cas.ecore"
+ xmlns:type4="http:///de/tudarmstadt/ukp/dkpro/core/api/segmentation/type.ecore"
+ xmlns:custom="http:///webanno/custom.ecore" xmlns:xmi="http://www.omg.org/XMI" xmi:version="2.0">
+<type4:Token xmi:id="5" sofa="1" begin="0" end="2"/>
+<custom:CLINENTITY xmi:id="10" sofa="1" begin="3" end="9" entityID="C1" xtra=""/>
+<custom:EVENT xmi:id="11" sofa="1" begin="3" end="9" TLINK="20 21" polarity="NEG"/>
+<custom:TIMEX3 xmi:id="12" sofa="1" begin="15" end="19" value="10" timexLink=""/>
+<custom:EVENT xmi:id="14" sofa="1" begin="0" end="2" TLINK=""/>
+<custom:METADATA xmi:id="13" sofa="1" begin="0" end="0" docName="x"/>
+<cas:Sofa xmi:id="1" sofaString="&#128512; asthma&#13;&#10; in 2019."/>
+<custom:EVENTTLINKLink xmi:id="20" role="CONTAINS" target="12"/>
+<custom:EVENTTLINKLink xmi:id="21" role="BEFORE" target="10"/>
+<cas:View sofa="1" members="5 10 11 12 13"/></xmi:XMI>"""
+
+
+def test_xmi_without_types_has_layers_as_labels(tmp_path):
+    (document,), _ = read(tmp_path, {"EN1.xml": UNTYPED, "other.xml": "<a/>"})
+    assert (document.id, document.text) == ("EN1", "\U0001f600 asthma\r\n in 2019.")
+    assert [(one.label, one.read(document.text), one.attributes) for one in document.mentions] == [
+        ("CLINENTITY", "asthma", {"entityID": "C1"}),
+        ("EVENT", "asthma", {"polarity": "NEG"}),
+        ("TIMEX3", "2019", {"value": "10"}),
+    ]
+    assert [(one.label, one.head, one.tail) for one in document.relations] == [
+        ("CONTAINS", "11", "12"),
+        ("BEFORE", "11", "10"),
+    ]
+    damaged = UNTYPED.replace('target="10"', 'target="99"')
+    with pytest.raises(BiomedError, match=r"EN1\.xml:12: there is no span '99'"):
+        read(tmp_path, {"EN1.xml": damaged})

@@ -116,10 +116,12 @@ def read_mention_tables(
         )
     rows = [*chain.from_iterable(one.list_rows() for one in tables)]
     given = [one for one in files if one.suffix.lower() == TEXT]
-    near = [] if given else _find_near(roots[0], rows)
-    chosen = _choose_texts(given or near, rows, encoding, are_given=bool(given))
-    texts = {name: (f"{file}:1", _read(file, encoding)) for name, file in chosen.items()}
-    texts = texts or _list_texts(tables)
+    chosen = _choose_texts(given, rows, encoding)
+    texts, near = ({} if chosen else _list_texts(tables)), list[Path]()
+    if not chosen and not texts and not any(one.is_dir() for one in roots):
+        near = _find_near(roots[0].absolute().parent, rows)
+        chosen = _choose_texts(near, rows, encoding, are_given=False)
+    texts |= {name: (f"{file}:1", _read(file, encoding)) for name, file in chosen.items()}
     sources = {Path(where.rpartition(":")[0]) for where, _ in texts.values()}
     sources |= {one.path for one in tables if one.find_roles()}
     _tell_others([one for one in [*files, *near] if one not in sources])
@@ -195,19 +197,19 @@ def _list_texts(tables: Iterable[_Table]) -> dict[str, tuple[str, str]]:
     return texts
 
 
-def _find_near(root: Path, rows: Iterable[_Row]) -> list[Path]:
-    """The texts in the folder of a table, one below it, or one beside it."""
-    names = {name.rpartition("/")[2] for row in rows for name in row.names}
-    folder = root if root.is_dir() else root.parent
-    for place, pattern in ((folder, "*"), (folder, "*/*"), (folder.absolute().parent, "*/*")):
+def _find_near(folder: Path, rows: Iterable[_Row]) -> list[Path]:
+    """The texts in the folder of a table, one below it, or one beside it, if all are there."""
+    names = [{name.rpartition("/")[2] for name in row.names} for row in rows]
+    for place, pattern in ((folder, "*"), (folder, "*/*"), (folder.parent, "*/*")):
         found = [one for one in sorted(place.glob(pattern)) if one.suffix.lower() == TEXT]
-        if any(one.stem in names for one in found):
+        stems = {one.stem for one in found}
+        if all(one & stems for one in names):
             return found
     return []
 
 
 def _choose_texts(
-    files: list[Path], rows: list[_Row], encoding: str, *, are_given: bool
+    files: list[Path], rows: list[_Row], encoding: str, *, are_given: bool = True
 ) -> dict[str, Path]:
     """The texts by their names.
 

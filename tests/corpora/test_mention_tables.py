@@ -174,6 +174,12 @@ def test_texts_in_a_table(tmp_path):
     seven, eight = read(tmp_path, tag_label="F")
     assert (seven.id, mentions(seven)) == ("7", [("F", ((10, 21),), "fiebre alta")])
     assert (eight.id, eight.mentions, eight.text) == ("8", [], 'Sin\nfiebre, ni "tos".')
+    # Of another corpus.
+    write(tmp_path.with_name(f"{tmp_path.name}_other"), **{"7": "x" * 90})
+    with pytest.raises(BiomedError, match=r"rows\.csv:2: there is no text '7'"):
+        write(tmp_path / "b", rows_csv=rows)
+        read(tmp_path / "b", tag_label="F")
+    (tmp_path / "b" / "rows.csv").unlink()
     write(tmp_path, more_csv="note_id,text\n7,Otro.\n")
     with pytest.raises(BiomedError, match=r"notes\.csv:2: another text of '7'; keep one of them"):
         read(tmp_path, tag_label="F")

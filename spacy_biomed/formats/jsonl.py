@@ -26,6 +26,9 @@ _OTHER_KEYS = (*_MENTION_KEYS, "annotations", "annotation", "denotations")
 _CLASS_KEYS = ("cats", "label", "labels")
 _TAG_KEYS = ("ner_tags", "tags", "labels")
 
+# Of a mention; "type" and "source" are Prodigy's, and say nothing of it.
+_SPAN_KEYS = ("text", "label", "id", "group", "type", "source")
+
 # What Prodigy's interfaces let people annotate. A task may have more, which nobody has looked at.
 _SHOWN = {
     "ner_manual": ("spans",),
@@ -42,8 +45,8 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
 
     text: the text.
     spans: mentions, each with `start`, `end`, `label` and, optionally, the covered `text`, an `id`
-        and `attributes` (strings, numbers or truth values by name). If the key is missing, mentions
-        are not annotated.
+        and `attributes` (strings, numbers or truth values by name). Other keys with a string or a
+        truth value are attributes too. If the key `spans` is missing, mentions are not annotated.
     relations: each with a `label`, and `head_span` and `child_span` with the `start` and `end` of a
         mention, or `head` and `child`, tokens in a mention. If the key is missing, relations are
         not annotated.
@@ -64,8 +67,8 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
       for these, 0.0 for the other classes that any line has.
     - `tokens` that are strings, with tags (`ner_tags`, `tags` or `labels`) and without `text`.
 
-    Other annotations under these keys, or under `annotation`, `annotations` or `denotations`,
-    without `spans` or classes, and relations without `spans`, are errors. Other keys are ignored,
+    Other annotations under these keys, or under `annotation`, `annotations` or `denotations`, and
+    relations without `spans`, are errors. Other keys are ignored,
     except for what Prodigy says about a task:
 
     - If `_view_id` names an interface, only what it shows is annotated, and it is annotated also if
@@ -210,15 +213,19 @@ def _rename_span(row: object) -> _Object | None:
 
 def _refuse_other_keys(record: _Object, document: Document, where: str) -> None:
     """Refuse annotations under keys that are not read, and relations without mentions."""
-    if record.get("spans") is not None:
-        return
+    has_spans = record.get("spans") is not None
     has_layer = document.mentions is not None or document.cats is not None
     for key in (*_OTHER_KEYS, "relations"):
         value = record.get(key)
-        if (value and not has_layer) or (isinstance(value, list) and key != "relations"):
+        items = value if isinstance(value, list) and key != "relations" else None
+        if has_spans:
+            is_lost = any(isinstance(one, list | dict) for one in items or ())
+        else:
+            is_lost = items is not None or bool(value and not has_layer)
+        if is_lost:
             raise BiomedError(
-                f"{where}: {key!r} without 'spans' or 'cats' is not read; {_ADVICE}, or classes as "
-                '"cats": {"X": true, "Y": false}'
+                f"{where}: {key!r} {'beside' if has_spans else 'without'} 'spans' or 'cats' is not "
+                f'read; {_ADVICE}, or classes as "cats": {{"X": true, "Y": false}}'
             )
 
 
@@ -256,8 +263,10 @@ def _parse_spans(record: _Object, text: str, where: str) -> _Spans:
             offsets, label = _get_offsets(span, where), _get(span, "label", str, where)
             given_id = get_id(span, "id")
             id = given_id if is_named else f"T{number}"
+            own = {name: span[name] for name in span if name not in _SPAN_KEYS}
+            own = {name: value for name, value in own.items() if isinstance(value, str | bool)}
             extra = span.get("attributes")
-            extra = extra if isinstance(extra, dict) else {}
+            extra = own | (extra if isinstance(extra, dict) else {})
             listed = {name: list_values(value) for name, value in extra.items()}
             attributes = {name: "; ".join(values) for name, values in listed.items() if values}
             mention = Mention(label, (offsets,), id, attributes)

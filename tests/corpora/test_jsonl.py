@@ -388,3 +388,11 @@ def test_mentions_of_doccano_and_spacy_are_read_beside_classes(tmp_path):
     for key, entities in (("ents", [entity]), ("label", [[0, 4, "D"]])):
         (document,) = read(tmp_path, {"text": "Gout", key: entities, "cats": {"A": True}})
         assert (len(document.mentions), document.cats) == (1, {"A": 1.0})
+
+
+def test_other_keys_of_a_mention_are_attributes(tmp_path):
+    span = {"start": 0, "end": 7, "label": "C", "type": "span", "token_start": 0, "source": "m"}
+    span |= {"cui": "C1", "is_negated": False, "section": None, "attributes": {"kb_id": "D1"}}
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "Aspirin", "entities": [span]}))
+    ((mention,),) = [one.mentions for one in read_jsonl(tmp_path / "a.jsonl")]
+    assert mention.attributes == {"cui": "C1", "is_negated": "false", "kb_id": "D1"}

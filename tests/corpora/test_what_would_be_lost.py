@@ -78,6 +78,15 @@ RELATION = (
         ("jsonl", "a.jsonl", '{"text": "a", "annotations": {"C": []}}', "'annotations' without"),
         ("jsonl", "a.jsonl", '{"text": "a", "denotations": []}', "'denotations' without 'spans'"),
         ("jsonl", "a.jsonl", '{"text": "a", "relations": [{}]}', "'relations' without 'spans'"),
+        # The text had no mentions, or some of them.
+        ("jsonl", "a.jsonl", '{"text": "a", "spans": [], "ents": [[0, 1, "C"]]}', "'ents' beside"),
+        ("jsonl", "a.jsonl", '{"text": "a", "ents": [], "label": [[0, 1, "C"]]}', "'label' beside"),
+        (
+            "jsonl",
+            "a.jsonl",
+            '{"text": "a", "entities": [[0, 1, "C"]], "annotations": [{"x": 1}]}',
+            "'annotations' beside 'spans'",
+        ),
         (
             "columns",
             "a.tsv",

@@ -44,7 +44,7 @@ def read_bioc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     not matter, or from the passage itself, if the covered strings show that. An annotation's infon
     "type" is the label, its other infons are attributes; the values of infons with the same key are
     joined with semicolons. An annotation with several locations is a discontinuous mention; one
-    without a location is about the whole document and left out. A relation goes from its first node
+    without text and location is about the whole document and left out. A relation goes from its first node
     to each other node; without nodes, as in BC5CDR, it relates the concepts in its infons. Its
     label is the infon "type" or "relation". `relations` is None in the documents of a file without
     relations.
@@ -129,10 +129,13 @@ def _add_text(document: Document, unit: _Part, annotated: list[_Part]) -> Offset
     found = []
     for annotation in (one for part in annotated for one in _parts(part, "annotations")):
         with leaving_out():
+            where, covered = annotation[_WHERE], get_covered(annotation, annotation[_WHERE])
             if locations := _parts(annotation, "locations"):
-                where = annotation[_WHERE]
-                mention = _create_mention(annotation, locations, offset)
-                found.append((mention, get_covered(annotation, where), where))
+                found.append((_create_mention(annotation, locations, offset), covered, where))
+            elif covered:
+                raise BiomedError(
+                    f"{where}: the annotation reads {quote(covered)} and has no locations; add them"
+                )
     # Some programs count from the beginning of the passage.
     document.mentions.extend(one.move(start) for _, one in locate_all(text, found, (0, offset)))
     return start, end

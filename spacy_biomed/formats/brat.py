@@ -14,7 +14,7 @@ from .findings import AnnotatedShard, Row, list_mentions, name_file
 from .json_fields import list_values
 from .offsets import Quoted
 from .registry import Format
-from .repairs import keep_sound, leaving_out, locate_all
+from .repairs import LEFT_OUT, keep_sound, leaving_out, locate_all, note
 
 ANNOTATIONS = ".ann"
 # The shared tasks of BioNLP separate given annotations from those to be found.
@@ -205,13 +205,15 @@ def _parse_relations(line: _Line, arguments: dict[str, Mention]) -> Iterator[Rel
 def _add_attribute(line: _Line, arguments: dict[str, Mention]) -> None:
     """Add an attribute, a normalisation or a note to its mention.
 
-    Attributes of relations, or without an id, are left out, since only mentions have attributes.
+    Those of relations, or without an id, are left out, since only mentions have attributes.
     """
     name, *rest = line.fields[0].split()
     if not rest:
         raise line.malformed()
     target = rest[0].removeprefix("Annotation:")
     if target[:1] not in ("T", "E"):
+        if line.kind in "AM":
+            note(LEFT_OUT, f"{line.where}: the attribute {quote(name)} of {escape(target)}")
         return
     attributes = line.find(target, arguments).attributes
     value = " ".join(rest[1:]) or "true"

@@ -26,6 +26,9 @@ _PART_NAMES = {
 }
 
 _NUMBER = re.compile(r"\d+(?:[-.:_]\d+)*")
+_OTHER_TAG = re.compile(r"O|[BIESLU]-(\S+)")
+# Tags of phrases (CoNLL 2000), which CoNLL 2003 has beside those of mentions.
+_PHRASES = {"NP", "VP", "PP", "ADJP", "ADVP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP"}
 _TAG = re.compile(r"\s(?:O|[BIESLU](?:-\S+)?)\s*$")
 
 
@@ -38,6 +41,7 @@ def read_columns(
 ) -> Iterator[Document]:
     """Read column files: the first column is the token, the last is its tag.
 
+    Other columns are not read, and may not have tags of mentions.
     Columns are separated by tabs, or by spaces in a line without a tab. A line with `-DOCSTART-`,
     with `###MEDLINE:` and a number, or with `# newdoc` begins a document. Other comments, such as
     `# sent_id = 1`, are left out. Every `n_sents` sentences are a document in a file that begins
@@ -57,8 +61,8 @@ def read_columns(
 
     Raises:
         BiomedError: if the scheme or a tag is unknown, or a line has fewer than two columns. Also
-            if the scheme does not allow a tag after the tag before it, or only some tags have a
-            label.
+            if the scheme does not allow a tag after the tag before it, only some tags have a
+            label, or another column has tags too.
     """
     if scheme is not None and scheme not in STARTS:
         raise BiomedError(f"unknown scheme {quote(scheme)}: {list_choices(scheme, STARTS)}")
@@ -121,6 +125,7 @@ def _read_rows(path: Path, encoding: str) -> list[list[list[Row]]]:
         with leaving_out():  # as all sentences may have been
             raise BiomedError(f"{path}: no token in this file; unpack the corpus again")
     _check_tokens([*chain.from_iterable(documents)])
+    _check_others([*chain.from_iterable(chain.from_iterable(documents))])
     return documents
 
 
@@ -138,6 +143,21 @@ def _check_tokens(sentences: list[list[Row]]) -> None:
             f"{sentences[0][0].where}: the first column numbers the tokens or names the "
             "text; remove it: the first column is the token"
         )
+
+
+def _check_others(rows: list[Row]) -> None:
+    """Refuse files with mentions in another column too: of other labels, nested, or predicted."""
+    for number, cells in enumerate(zip(*(row.others for row in rows), strict=False), start=2):
+        tags = [_OTHER_TAG.fullmatch(cell) for cell in cells]
+        labels = {tag[1] for tag in tags if tag} - {None, *_PHRASES}
+        is_same = all(
+            cell.partition("-")[2] == row.label for cell, row in zip(cells, rows, strict=True)
+        )
+        if all(tags) and labels and not is_same:
+            raise BiomedError(
+                f"{rows[0].where}: column {number} has tags of mentions as well as the last; keep "
+                "one of them, or make a file of each"
+            )
 
 
 def _name_tags(rows: list[Row], path: Path, tag_label: str | None) -> None:
@@ -176,7 +196,9 @@ def _parse_row(path: Path, numbered: tuple[int, str]) -> Row:
             f"{where}: expected a token and a tag in two or more columns, found "
             f"{quote(line)}; separate them with a tab"
         )
-    return parse_tag(where, token, tag)
+    row = parse_tag(where, token, tag)
+    row.others = tuple(cell.strip() for cell in columns[1:-1])
+    return row
 
 
 _OPTIONS = ("n_sents", "tag_label")

@@ -25,7 +25,8 @@ SUFFIXES = (".txt", ".pubtator", ".tsv")
 
 # The identifier, t (title) or a (abstract), and the text.
 TEXT_LINE = re.compile(r"([^|\t\r]+)\|([ta])\|([^\r]*)")
-_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?")
+# Numbers, or several with signs between, which are no type of a relation.
+_NUMBER = re.compile(r"[+-]?\d[\d .,;:+-]*")
 
 
 def read_pubtator(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:

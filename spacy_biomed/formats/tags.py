@@ -22,12 +22,13 @@ _SEVERAL = re.compile(r"[|,;](?:O\b|[BIESLU]-)")
 
 @dataclass(slots=True)
 class Row:
-    """One token: `file:line`, string, tag prefix ("O" outside), label ("" outside)."""
+    """One token: `file:line`, string, tag prefix ("O" outside), label ("" outside), other cells."""
 
     where: str
     token: str
     prefix: str = "O"
     label: str = ""
+    others: tuple[str, ...] = ()
 
 
 def parse_tag(where: str, token: str, tag: str) -> Row:

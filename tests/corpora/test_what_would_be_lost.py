@@ -67,7 +67,11 @@ RELATION = (
         # Two documents, with the mentions in the wrong one.
         ("pubtator", "a.pubtator", "1|a|Cancer.\n1|t|Aspirin.\n", r":2: .* or a second title"),
         ("pubtator", "a.pubtator", "1|t|Cancer.\n1|t|Aspirin.\n", r":2: .* or a second title"),
+        # Mentions of another column were gone, or those of a prediction were read.
+        ("columns", "a.tsv", "Aspirin\tB-C\tO\ncancer\tO\tB-D\n", r":1: column 2 has tags of"),
+        ("columns", "a.txt", "x NN B-NP O O\ny NN I-NP B-C B-D\n", r":1: column 4 has tags of"),
         # Mentions were relations.
+        ("pubtator", "a.pubtator", PUBTATOR.replace("\t0\t7", "\t0 5\t4 7"), r":3: malformed line"),
         ("pubtator", "a.pubtator", PUBTATOR.replace("\t7", ".0\t7.0"), r":3: malformed line"),
         ("pubtator", "a.pubtator", PUBTATOR.replace("\t0", "\t-1"), r":3: malformed line"),
         # One of two fields was gone.
@@ -102,6 +106,12 @@ RELATION = (
         ),
         # Parts of a document were gone.
         ("bioc", "a.xml", bioc(beside=ANNOTATION), "an annotation on a document"),
+        (
+            "bioc",
+            "a.xml",
+            bioc(f"<text>Aspirin</text>{ANNOTATION.replace('location', 'loc')}"),
+            "the annotation reads 'Aspirin' and has no locations",
+        ),
         ("bioc", "a.xml", bioc("<text>Aspirin <b>for</b></text>"), "one with elements in it"),
         ("bioc", "a.xml", bioc("<text>Aspirin</text><text>for</text>"), "a second <text>"),
         ("bioc", "a.json", '{"documents": [{"id": "1", "passage": []}]}', "has no 'passages'"),
@@ -121,6 +131,21 @@ def test_an_error_tells_what_would_be_lost(tmp_path, format, name, content, mess
     with pytest.raises(BiomedError, match=message) as error:
         read(tmp_path, format, name, content)
     assert str(error.value).startswith(str(tmp_path / name))
+
+
+def test_columns_of_phrases_and_copies_of_the_tags_are_passed_over(tmp_path):
+    content = "x NN B-NP B-C I-C\ny NN I-NP I-C I-C\n\nz IN B-PP O O\n"
+    first, _ = read(tmp_path, "columns", "a.txt", content)
+    assert [one.fragments for one in first.mentions] == [((0, 3),)]
+
+
+def test_attributes_of_relations_are_counted(tmp_path):
+    lines = "T1\tC 0 7\tAspirin\nT2\tD 12 18\tcancer\nR1\ttreats Arg1:T1 Arg2:T2\nA1\tNegated R1\n"
+    (tmp_path / "a.ann").write_text(f"{lines}#1\tAnnotatorNotes R1\tnote\n")
+    with keeping_log("stop") as log:
+        read(tmp_path, "brat", "a.txt", TEXT)
+    assert [(one.kind, one.line) for one in log.changes] == [("left out", 4)]
+    assert log.changes[0].what == "the attribute 'Negated' of R1"
 
 
 def test_a_corpus_whose_annotations_no_reader_finds_is_refused(tmp_path):

@@ -44,10 +44,10 @@ def read_bioc(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     not matter, or from the passage itself, if the covered strings show that. An annotation's infon
     "type" is the label, its other infons are attributes; the values of infons with the same key are
     joined with semicolons. An annotation with several locations is a discontinuous mention; one
-    without text and location is about the whole document and left out. A relation goes from its first node
-    to each other node; without nodes, as in BC5CDR, it relates the concepts in its infons. Its
-    label is the infon "type" or "relation". `relations` is None in the documents of a file without
-    relations.
+    without text and location is about the whole document and left out. A relation goes from its
+    first node to each other node; without nodes, as in BC5CDR, it relates the concepts in its
+    infons. Its label is the infon "type" or "relation". `relations` is None in the documents of a
+    file without relations.
 
     The encoding that an XML file declares takes precedence over `encoding`.
 

@@ -102,7 +102,9 @@ def test_several_locations_are_a_discontinuous_mention(tmp_path, write):
 
 @both_forms
 def test_an_annotation_of_no_place_is_left_out(tmp_path, write):
-    (document,) = read_bioc(write(tmp_path, passage(annotations=[annotation(locations=())])))
+    (document,) = read_bioc(
+        write(tmp_path, passage(annotations=[annotation(locations=(), text="")]))
+    )
     assert document.mentions == []
 
 

@@ -31,13 +31,15 @@ _ROLES = {
     "id": "mark annid annotationid mentionid",
     "concept": "code codes conceptid kbid cui ncbitax snomed snomedct identifier concept",
     "label": "label tag type entitytype entitylabel nertag category class etiqueta entity",
-    "text": "text span mention mentionstring mentiontext entitytext coveredtext fragment string "
-    "term entity texto",
+    "text": "mention mentionstring mentiontext entitytext coveredtext extraction fragment span "
+    "string entity text texto term",
 }
 # Of several, the column counts whose value is the name of a text.
 _PLACE = ("start", "end", "spans", "text")
-_DOCUMENT = "filename file docid documentid noteid textid name pmid id doc document"
-_WHOLE_TEXT = "text notetext documenttext fulltext content texto"
+_DOCUMENT = (
+    "filename file docid documentid noteid textid tweetsid tweetid name pmid id doc document"
+)
+_WHOLE_TEXT = "text notetext documenttext fulltext content texto tweet"
 # A table of CodiEsp's task X, which has no header.
 _CODIESP = ["filename", "label", "code", "text", "position"]
 _SPANS = re.compile(r"[\[(]*\d+[ ,-]+\d+(?:[\])]*[;, ]+[\[(]*\d+[ ,-]+\d+)*[\])]*")
@@ -79,7 +81,7 @@ class _Table(NamedTuple):
         for where, cells in self.rows if roles else ():
             named = [_name(cells[one]) for one in columns] if columns else [self.path.stem]
             given = {role: cells[column].strip() for column, role in roles.items()}
-            taken = {*roles, *columns[:1]}
+            taken = {*roles, *columns[:1], *self.find(_WHOLE_TEXT, roles)[:1]}
             others = {one: value.strip() for one, value in cells.items() if one not in taken}
             yield _Row(where, named, given, others)
 
@@ -89,7 +91,7 @@ def read_mention_tables(
 ) -> Iterator[Document]:
     """Read the tables of mentions and the texts in and below folders, or the files that are given.
 
-    Texts are `.txt` files, or rows of tables that have texts and no offsets. Columns are known by
+    Texts are `.txt` files, or in a column of the table or of another one. Columns are known by
     their names (`_ROLES`): the document, the start and the end or all fragments (`12 20;30 40`),
     the label, the mention as the text has it, and its codes, of which several may be joined by a
     plus sign; these become the attribute "concept". Other columns become attributes. A table in
@@ -184,11 +186,12 @@ def _read_table(path: Path, encoding: str) -> _Table:
 
 
 def _list_texts(tables: Iterable[_Table]) -> dict[str, tuple[str, str]]:
-    """The texts in tables without offsets, by name, each with its `file:line`."""
+    """The texts in tables, by name, each with its `file:line`."""
     texts: dict[str, tuple[str, str]] = {}
-    for table in (one for one in tables if not one.find_roles()):
-        columns = table.find(_WHOLE_TEXT)[:1]
-        keys = table.find(_DOCUMENT, columns)[:1]
+    for table in tables:
+        roles = table.find_roles().values()
+        columns = table.find(_WHOLE_TEXT, roles)[:1]
+        keys = table.find(_DOCUMENT, [*columns, *roles])[:1]
         for where, cells in table.rows if columns and keys else ():
             name, text = _name(cells[keys[0]]), cells[columns[0]]
             if texts.setdefault(name, (where, text))[1] != text:

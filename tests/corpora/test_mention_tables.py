@@ -185,6 +185,16 @@ def test_texts_in_a_table(tmp_path):
         read(tmp_path, tag_label="F")
 
 
+def test_texts_in_the_table_of_mentions(tmp_path):
+    row = f"9,10,21,S,fiebre alta,{TEXT.replace(',', '')}\n"
+    table = f"tweet_id,begin,end,type,extraction,tweet\n{row}{row.replace('10,21', '24,27')}"
+    (document,) = read(write(tmp_path, a_csv=table.replace("24,27,S,fiebre alta", "24,27,S,tos")))
+    assert [one[2] for one in mentions(document)] == ["fiebre alta", "tos"]
+    table = f"doc_id,text,start,end,label,mention\n1,{TEXT},10,21,S,fiebre alta\n"
+    (document,) = read(write(tmp_path / "b", a_csv=table))
+    assert (document.text, document.mentions[0].attributes) == (TEXT, {})
+
+
 def test_what_annotate_writes_as_csv(tmp_path):
     entities = (
         "document,id,start,end,text,label,group,confidence,attributes,is_negated\n"

@@ -88,6 +88,12 @@ def corpora_dir(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
     return unpack
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the tests of a module share."""
+    return tmp_path_factory.mktemp("shared")
+
+
 # The text for the vocabularies of the small encoders below.
 SENTENCES = [
     "Aspirin reduced the risk of colorectal cancer in patients with diabetes.",

@@ -64,7 +64,6 @@ class AdamW(Optimizer):
         super().__init__(
             learn_rate,
             L2=L2,
-            L2_is_weight_decay=True,
             beta1=beta1,
             beta2=beta2,
             eps=eps,

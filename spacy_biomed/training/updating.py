@@ -50,12 +50,8 @@ def create_update(
     corpus: Path,
     *,
     source: str,
-    epochs: int | None = None,
-    task: str | None = None,
-    template: Path | str | None = None,
-    batch_words: int | None = None,
     learn_rate: float | None = None,
-    seed: int = 0,
+    **settings: Any,
 ) -> Update:
     """Make the config of a training that goes on from a pipeline.
 
@@ -63,10 +59,10 @@ def create_update(
     frozen. Tokenizer and settings of the components are the pipeline's, all else is the template's.
 
     Args:
-        corpus, epochs, task, template, batch_words, seed: as for `fill_config`.
         source: an installed package, or a pipeline directory, which may hold its PyTorch form.
         learn_rate: highest learning rate; by default half of what the pipeline was trained with, or
             the same if it went on learning before.
+        settings: further arguments of `fill_config`.
 
     Raises:
         BiomedError: if the template, the corpus or the pipeline is not there, or is not one; if the
@@ -74,16 +70,8 @@ def create_update(
     """
     description = read_description(corpus)
     source = find_trainable(source)
-    config = fill_config(
-        corpus,
-        encoder=source,  # until its encoder is sourced too
-        epochs=epochs,
-        task=task,
-        template=template,
-        batch_words=batch_words,
-        learn_rate=learn_rate,
-        seed=seed,
-    )
+    # The source in place of an encoder, until its encoder is sourced too.
+    config = fill_config(corpus, encoder=source, learn_rate=learn_rate, **settings)
     nlp = load_pipeline(source)
     trained = _find_trained(nlp, source, config)
     if nlp.lang != description["language"]:

@@ -77,11 +77,6 @@ def build(encoder, *heads):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("compression")
-
-
-@pytest.fixture(scope="module")
 def pipeline(tiny_bert, folder):
     """Directory of a pipeline of `biomed_ner`."""
     build(tiny_bert, "biomed_ner").to_disk(folder / "ner")

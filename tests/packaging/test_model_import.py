@@ -100,6 +100,14 @@ def test_a_token_classifier_finds_what_it_finds_in_transformers(save_classifier,
         assert offsets(doc) == with_letters(entities_of_first_pieces(pieces, doc), doc)
 
 
+def assert_classified_alike(nlp, path, texts):
+    """The probabilities of a pipeline are those of transformers' own."""
+    classify = pipeline_of(path, "text-classification", top_k=None)
+    for doc, expected in zip(nlp.pipe(texts), classify(texts), strict=True):
+        scores = {each["label"]: each["score"] for each in expected}
+        assert doc.cats == pytest.approx(scores, abs=1e-5)
+
+
 @pytest.mark.slow(least=1)
 @pytest.mark.parametrize("problem", ["single_label_classification", "multi_label_classification"])
 def test_a_text_classifier_gives_the_probabilities_of_transformers(
@@ -108,12 +116,7 @@ def test_a_text_classifier_gives_the_probabilities_of_transformers(
     path, _ = save_classifier("SequenceClassification", ["A", "B", "C"], problem_type=problem)
     nlp = in_fp32(import_model(str(path)))
     assert nlp.get_pipe("biomed_textcat").cfg["exclusive"] == problem.startswith("single")
-    classify = pipeline_of(path, "text-classification", top_k=None)
-    some = sentences[:200]
-    for doc, expected in zip(nlp.pipe(some), classify(some), strict=True):
-        assert doc.cats == pytest.approx(
-            {each["label"]: each["score"] for each in expected}, abs=1e-5
-        )
+    assert_classified_alike(nlp, path, sentences[:200])
 
 
 @pytest.mark.slow(least=1)
@@ -134,13 +137,7 @@ def test_text_classifiers_with_gelu_too(
     )
     transformers.AutoModel.from_config(created).save_pretrained(encoder)
     path, _ = save_classifier("SequenceClassification", ["A", "B"], encoder=encoder)
-    nlp = in_fp32(import_model(str(path)))
-    classify = pipeline_of(path, "text-classification", top_k=None)
-    some = sentences[:50]
-    for doc, expected in zip(nlp.pipe(some), classify(some), strict=True):
-        assert doc.cats == pytest.approx(
-            {each["label"]: each["score"] for each in expected}, abs=1e-5
-        )
+    assert_classified_alike(in_fp32(import_model(str(path))), path, sentences[:50])
 
 
 @pytest.mark.slow(least=1)

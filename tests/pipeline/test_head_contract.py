@@ -29,11 +29,6 @@ of_every_head = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("heads")
-
-
-@pytest.fixture(scope="module")
 def config(folder, tiny_bert):
     return create_heads_config(folder, KINDS, tiny_bert)
 

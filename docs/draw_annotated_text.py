@@ -121,6 +121,7 @@ def show_relations(doc: Doc) -> Rows:
 
 
 def draw_front_page() -> Rows:
+    """Two sentences with the entities that the included pipelines find."""
     spanish = load("es_clinical_ner")(CLINICAL)
     english = load("en_biomed_ner")(
         "Gefitinib inhibits EGFR in patients with lung cancer, and in mice without the T790M "
@@ -130,11 +131,13 @@ def draw_front_page() -> Rows:
 
 
 def draw_entities() -> Rows:
+    """A sentence with its entities and their confidence."""
     text = "Aspirin reduced the risk of colorectal cancer in patients with diabetes."
     return split(load("en_biomed_ner")(text), tell=tell_confidence)
 
 
 def draw_annotation_tools() -> Rows:
+    """A note with the entities to correct and their confidence."""
     lines = (REPOSITORY / "assets/starter_en/test.jsonl").read_text(encoding="utf8").splitlines()
     text = json.loads(lines[0])["text"]
     doc = load("en_biomed_ner")(text[: text.index(". ") + 1])
@@ -142,6 +145,7 @@ def draw_annotation_tools() -> Rows:
 
 
 def draw_assertion() -> Rows:
+    """A note with its entities and what is said of them."""
     doc = load("es_clinical_ner")(
         "ANTECEDENTES FAMILIARES: madre con asma.\n"
         "EVOLUCIÓN: Niega alergias a penicilina. Posible neumonía.\n"
@@ -153,6 +157,7 @@ def draw_assertion() -> Rows:
 
 
 def draw_deidentification() -> Rows:
+    """A sentence with personal data, with tags, and with surrogates."""
     nlp = load("en_clinical_deid")
     doc = nlp(PERSONAL)
     rows = split(doc)
@@ -176,6 +181,7 @@ def split_words(text: str) -> list[Piece]:
 
 
 def draw_linking() -> Rows:
+    """A sentence with the codes of its entities."""
     page = (REPOSITORY / "docs/tasks/linking.md").read_text(encoding="utf8")
     first = page.split("```python\n")[1].split("```")[0]
     pipeline = REPOSITORY / "assets/pipelines/en_biomed_ner"
@@ -195,6 +201,7 @@ def draw_linking() -> Rows:
 
 
 def draw_patients() -> Rows:
+    """The diagnoses and drugs of two patients."""
     lines = (REPOSITORY / "assets/starter_notes/es.jsonl").read_text(encoding="utf8").splitlines()
     docs = list(load("es_clinical_ner").pipe(json.loads(line)["text"] for line in lines[:6]))
     rows: Rows = []
@@ -219,6 +226,7 @@ def counts_now(entity: Span) -> bool:
 
 
 def draw_updating() -> Rows:
+    """A sentence before the pipeline learned species, and after."""
     text = "Aspirin reduced the growth of colorectal cancer in mice."
     names = ("without_species", "mynotes")
     docs = [load(f"training/{name}/model-best")(text) for name in names]
@@ -226,6 +234,7 @@ def draw_updating() -> Rows:
 
 
 def draw_relations() -> Rows:
+    """A sentence with the relation of two marked entities."""
     doc = load("training/starter_relations/model-best")(
         "<< Aspirin >> blocks [[ COX-1 ]] in platelets."
     )
@@ -233,6 +242,7 @@ def draw_relations() -> Rows:
 
 
 def draw_text_classification() -> Rows:
+    """A sentence with its most probable hallmarks of cancer."""
     doc = load("training/starter_hallmarks/model-best")(
         "Loss of p53 let the tumour cells escape apoptosis after cisplatin."
     )
@@ -240,6 +250,7 @@ def draw_text_classification() -> Rows:
 
 
 def draw_pairs() -> Rows:
+    """Two texts with the probabilities of the classes."""
     nlp = load("training/starter_entailment/model-best")
     texts = (
         "Blood cultures grew Escherichia coli in two of two bottles.",
@@ -250,6 +261,7 @@ def draw_pairs() -> Rows:
 
 
 def draw_question_answering() -> Rows:
+    """A question, and what a pipeline of the small encoder takes for its answer."""
     nlp = load("training/starter_questions/model-best")
     question = "What was found in breast tumours?"
     context = "We sequenced 120 samples. Mutations of BRCA1 were found in breast tumours."
@@ -262,6 +274,7 @@ def draw_question_answering() -> Rows:
 
 
 def draw_multitask() -> Rows:
+    """Two sentences with what three heads find."""
     nlp = load("training/multitask/model-best")
     doc = nlp("Loss of BRCA1 made breast cancer cells sensitive to olaparib.")
     marked = nlp("<< Olaparib >> blocks [[ PARP1 ]] at low doses.")
@@ -273,38 +286,23 @@ def draw_multitask() -> Rows:
     ]
 
 
-# By the name of the picture: what draws it, and its title.
+# By the name of the picture: what draws it. Its docstring is the title.
 INCLUDED = {
-    "annotated_text": (
-        draw_front_page,
-        "Two sentences with the entities that the included pipelines find",
-    ),
-    "tasks/entities": (draw_entities, "A sentence with its entities and their confidence"),
-    "tasks/annotation_tools": (
-        draw_annotation_tools,
-        "A note with the entities to correct and their confidence",
-    ),
-    "tasks/assertion": (draw_assertion, "A note with its entities and what is said of them"),
-    "tasks/deidentification": (
-        draw_deidentification,
-        "A sentence with personal data, with tags, and with surrogates",
-    ),
-    "tasks/linking": (draw_linking, "A sentence with the codes of its entities"),
-    "tasks/patients": (draw_patients, "The diagnoses and drugs of two patients"),
+    "annotated_text": draw_front_page,
+    "tasks/entities": draw_entities,
+    "tasks/annotation_tools": draw_annotation_tools,
+    "tasks/assertion": draw_assertion,
+    "tasks/deidentification": draw_deidentification,
+    "tasks/linking": draw_linking,
+    "tasks/patients": draw_patients,
 }
 TRAINED = {
-    "tasks/updating": (draw_updating, "A sentence before the pipeline learned species, and after"),
-    "tasks/relations": (draw_relations, "A sentence with the relation of two marked entities"),
-    "tasks/text_classification": (
-        draw_text_classification,
-        "A sentence with its most probable hallmarks of cancer",
-    ),
-    "tasks/pairs": (draw_pairs, "Two texts with the probabilities of the classes"),
-    "tasks/question_answering": (
-        draw_question_answering,
-        "A question, and what a pipeline of the small encoder takes for its answer",
-    ),
-    "tasks/multitask": (draw_multitask, "Two sentences with what three heads find"),
+    "tasks/updating": draw_updating,
+    "tasks/relations": draw_relations,
+    "tasks/text_classification": draw_text_classification,
+    "tasks/pairs": draw_pairs,
+    "tasks/question_answering": draw_question_answering,
+    "tasks/multitask": draw_multitask,
 }
 
 
@@ -362,7 +360,7 @@ def draw_text(text: str, left: float, top: int, width: float, style: str = "") -
 if __name__ == "__main__":
     known = INCLUDED | TRAINED
     for name in [f"tasks/{one}" for one in sys.argv[1:]] or INCLUDED:
-        draw_rows, title = known[name]
+        title = str(known[name].__doc__).rstrip(".")
         picture = REPOSITORY / "docs" / f"{name}.svg"
-        picture.write_text(draw(draw_rows(), title), encoding="utf8")
+        picture.write_text(draw(known[name](), title), encoding="utf8")
         print(picture)

@@ -2,14 +2,13 @@
 
 import ast
 import inspect
-import subprocess
-import sys
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from without_training import run_code
 
 from spacy_biomed.formats.registry import GROUP, get_format
 
@@ -51,8 +50,7 @@ def test_importing_a_room_imports_no_other_module_of_the_package_and_nothing_hea
         "print(*sorted(heavy & sys.modules.keys()))\n"
         "print(*sorted(name for name in sys.modules if name.startswith('spacy_biomed')))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    heavy, imported = done.stdout.splitlines()
+    heavy, imported = run_code(code).splitlines()
     parts = room.split(".")
     packages = [".".join(parts[: n + 1]) for n in range(len(parts))]
     assert heavy == ""

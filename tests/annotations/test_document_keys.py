@@ -1,11 +1,9 @@
 """Keys of documents: extensions that a program has declared stay, and what is unaligned is kept."""
 
-import subprocess
-import sys
-
 import pytest
 import spacy
 from spacy.tokens import DocBin, Span
+from without_training import run_code
 
 from spacy_biomed.annotations.document_keys import (
     UNALIGNED_ANSWERS,
@@ -24,8 +22,7 @@ def test_an_extension_that_a_program_has_declared_stays():
         "import spacy_biomed.annotations.relation_layer\n"
         "print(Doc.get_extension('relations')[0], Doc.has_extension('unaligned_mentions'))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["mine", "True"]
+    assert run_code(code).split() == ["mine", "True"]
 
 
 def test_a_value_that_was_declared_before_is_a_warning():

@@ -1,8 +1,6 @@
 """`spacy_biomed.annotate`: batches as Arrow tables."""
 
 import json
-import subprocess
-import sys
 import uuid
 
 import pyarrow as pa
@@ -10,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import spacy
 from spacy.tokens import Span
+from without_training import run_code
 
 import spacy_biomed
 from spacy_biomed import BiomedError
@@ -210,5 +209,4 @@ def test_it_imports_no_torch(ruler):
         "print({'torch', 'transformers'} & sys.modules.keys() - before)"
     )
     code = "import sys, spacy; before = set(sys.modules)\n" + code
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    assert run_code(code).strip() == "set()"

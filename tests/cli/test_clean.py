@@ -1,10 +1,9 @@
 import json
-import subprocess
-import sys
 
 import pytest
 import typer
 from commands import call, error_line
+from without_training import run_code
 
 from spacy_biomed.cli._shared.bad_input import OneLineGroup
 from spacy_biomed.cli.language_models import clean, group_sources
@@ -128,5 +127,4 @@ def test_nothing_heavy_is_imported_with_the_command():
         "heavy = {'pyarrow', 'py3langid', 'datasketch', 'scipy'}\n"
         "print(heavy & (sys.modules.keys() - before))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    assert run_code(code).strip() == "set()"

@@ -97,9 +97,20 @@ def test_another_objective_is_another_run(read):
     assert first == read(objective='name = "compact"').identity()
 
 
-@pytest.mark.parametrize(
-    ("body", "problem"),
-    [
+BAD_SECTIONS = {
+    "student": [
+        ("", "give one of name (an existing encoder), layers (how many) and teacher_layers"),
+        ('name = "tinybert"\nlayers = 2', "give one of name"),
+        ("layers = 2\nteacher_layers = [1, 2]", "give one of name"),
+        ("teacher_layers = []", "give one of name"),
+        ('layers = 2\nrevision = "abc"', "revision does not belong to this student"),
+        ("layers = 2\nwidth = 8", "random weights has layers, width and heads"),
+        ("layers = 2\nwidth = 8\nheads = 3", "width 8 is not a multiple of 3 heads"),
+        ("layers = 2\nheads = 2", "heads does not belong to this student"),
+        ('name = "tinybert"\nwidth = 8\nheads = 2', "heads does not belong"),
+        ("teacher_layers = [1]\nfeed_forward = 8", "feed_forward does not belong"),
+    ],
+    "objective": [
         ('name = "distil"', "there is no objective 'distil'; use distilbert, tinybert, "),
         (
             'name = "compact"\ntemperature = 2',
@@ -116,10 +127,18 @@ def test_another_objective_is_another_run(read):
         ('name = "mobilebert"\nmlm_share = 1', "mlm_share = 1: input should be less than 1"),
         ('name = "mobilebert"\nmlm_share = [1]', "mlm_share = [1]: input should be a valid number"),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("section", "body", "problem"),
+    [(section, *case) for section, cases in BAD_SECTIONS.items() for case in cases],
 )
-def test_an_objective_that_is_none_is_refused_with_its_place(read, body, problem):
-    line = refuse(read, objective=body)
-    assert line.startswith(f"recipe.cfg:11: objective: {problem}")
+def test_a_bad_student_or_objective_is_refused_with_its_place(read, section, body, problem):
+    line = refuse(read, **{section: body})
+    place = {"student": 8, "objective": 11}[section]
+    assert line.startswith(f"recipe.cfg:{place}: {section}: ")
+    assert problem in line
 
 
 def test_an_objective_that_does_not_fit_the_encoders_is_refused_with_its_place(read):
@@ -129,27 +148,6 @@ def test_an_objective_that_does_not_fit_the_encoders_is_refused_with_its_place(r
     assert str(raised.value) == (
         "recipe.cfg:11: objective: layer_map = [2, 13]: the layers of the teacher are 1 to 12"
     )
-
-
-@pytest.mark.parametrize(
-    ("body", "problem"),
-    [
-        ("", "give one of name (an existing encoder), layers (how many) and teacher_layers"),
-        ('name = "tinybert"\nlayers = 2', "give one of name"),
-        ("layers = 2\nteacher_layers = [1, 2]", "give one of name"),
-        ("teacher_layers = []", "give one of name"),
-        ('layers = 2\nrevision = "abc"', "revision does not belong to this student"),
-        ("layers = 2\nwidth = 8", "random weights has layers, width and heads"),
-        ("layers = 2\nwidth = 8\nheads = 3", "width 8 is not a multiple of 3 heads"),
-        ("layers = 2\nheads = 2", "heads does not belong to this student"),
-        ('name = "tinybert"\nwidth = 8\nheads = 2', "heads does not belong"),
-        ("teacher_layers = [1]\nfeed_forward = 8", "feed_forward does not belong"),
-    ],
-)
-def test_a_student_of_no_kind_or_of_two_is_refused_with_its_place(read, body, problem):
-    line = refuse(read, student=body)
-    assert line.startswith("recipe.cfg:8: student: ")
-    assert problem in line
 
 
 def test_what_is_missing_or_unknown_is_told_with_its_place(read):

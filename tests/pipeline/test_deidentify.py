@@ -54,6 +54,12 @@ def deidentify(text, spans, **settings):
     return component(doc)._.deidentified
 
 
+def place(text, mention, label):
+    """The first place of a mention in a text, as `deidentify` takes it."""
+    start = text.index(mention)
+    return [(start, start + len(mention), label)]
+
+
 def deidentified_text(nlp, text=TEXT):
     return nlp(text)._.deidentified.text
 
@@ -561,9 +567,7 @@ def test_the_snippet_of_the_page_gives_what_it_says():
     ],
 )
 def test_a_mention_gets_the_initials_numbers_and_words_that_join_it(text, mention, label, expected):
-    start = text.index(mention)
-    spans = [(start, start + len(mention), label)]
-    assert deidentify(text, spans).text == expected
+    assert deidentify(text, place(text, mention, label)).text == expected
 
 
 def test_particles_between_mentions_of_one_label_are_replaced_too():
@@ -620,8 +624,7 @@ def test_a_drug_with_its_maker_before_a_dose_is_nobody():
     ],
 )
 def test_papers_codes_of_diagnoses_and_terms_of_two_words_stay(text, mention, label):
-    start = text.index(mention)
-    assert deidentify(text, [(start, start + len(mention), label)]).text == text
+    assert deidentify(text, place(text, mention, label)).text == text
 
 
 def test_samples_with_a_year_references_and_addresses_go():

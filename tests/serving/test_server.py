@@ -4,8 +4,6 @@ import asyncio
 import json
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,6 +14,7 @@ import pytest
 from commands import refuse
 from running_server import running
 from served_pipelines import BREAKS, STAY_VARIABLE, STAYS, create_rules, wait_until
+from without_training import run_code
 
 from spacy_biomed.errors import install_command
 from spacy_biomed.formats.findings import describe, find_layers
@@ -187,6 +186,6 @@ def test_a_short_or_strange_token_is_a_line(directory, tmp_path, monkeypatch):
 
 def test_without_the_extra_the_command_says_how_to_install_it(directory, monkeypatch):
     code = "import sys, spacy_biomed.serving.server; assert 'starlette' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_code(code)
     monkeypatch.setattr("spacy_biomed.serving.server.find_spec", lambda name: None)
     assert install_command("serve") in refuse("serve", directory)

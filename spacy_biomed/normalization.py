@@ -342,14 +342,11 @@ def _lower_runs(text: str) -> str:
             continue
         for word in words:
             is_name = long < 4 and len(word[0]) >= _LONG
-            parts += [text[place : word.start()], _title(word) if is_name else _lower(word)]
+            new = word[0].capitalize() if is_name else word[0].lower()
+            parts += [text[place : word.start()], new]
             place = word.end()
     return "".join([*parts, text[place:]])
 
 
 def _lower(word: re.Match[str]) -> str:
     return word[0].lower()
-
-
-def _title(word: re.Match[str]) -> str:
-    return word[0][0] + word[0][1:].lower()

@@ -59,6 +59,10 @@ JSONS = ["empty.json", "noise.json", "folder.json", "latin.json", "cut.json", "l
 JSONS += ["number.json", "null.json", "text.json", "bom.json", "deep.json", "digits.json"]
 CORPUS_FILES = [*INPUT_FILES, "empty.spacy", "noise.spacy", "folder.spacy", "cut.spacy"]
 CORPUS_FILES += ["text.spacy", "none.spacy"]
+CHECKED_ON_A_CORPUS = {
+    "PIPELINE": [*PIPELINES, "blank"],
+    "OUTPUT": [*OUTPUT_FOLDERS, "pipeline/new", "corpus/diseases/test.spacy"],
+}
 TEXT_FILES = [*NO_PATHS, "empty_folder", "unreadable_file", "unreadable", "file", "/dev/null"]
 TEXT_FILES += ["empty.txt", "noise.txt", "latin.txt", "noise.txt.gz", "noise.txt.xz", "noise.jsonl"]
 TEXT_FILES += ["noise.txt.zst", "noise.parquet", "empty.parquet", "empty.jsonl", "cut.jsonl"]
@@ -247,8 +251,7 @@ COMMANDS = {
     "calibrate": Command(
         {"PIPELINE": "pipeline", "OUTPUT": "new", "--dev": "corpus/diseases/test.spacy"},
         {
-            "PIPELINE": [*PIPELINES, "blank"],
-            "OUTPUT": [*OUTPUT_FOLDERS, "pipeline/new", "corpus/diseases/test.spacy"],
+            **CHECKED_ON_A_CORPUS,
             "--dev": CORPUS_FILES,
             "--target-recall": [*SHARES[1:], "=", "0.9=", "NO_LABEL=0.9"],
             "--unseen-share": SHARES,
@@ -257,8 +260,7 @@ COMMANDS = {
     "compress": Command(
         {"PIPELINE": "pipeline", "OUTPUT": "new", "--check": "corpus/diseases/test.spacy"},
         {
-            "PIPELINE": [*PIPELINES, "blank"],
-            "OUTPUT": [*OUTPUT_FOLDERS, "pipeline/new", "corpus/diseases/test.spacy"],
+            **CHECKED_ON_A_CORPUS,
             "--precision": CHOICES,
             "--check": CORPUS_FILES,
             "--max-loss": ["", "x", "nan", "1,5", "-1", "-inf"],

@@ -320,16 +320,6 @@ def test_a_bad_line_is_named(tmp_path, record, what):
         read(tmp_path, {"text": "fine"}, record)
 
 
-def test_an_empty_a_missing_and_a_wrongly_encoded_file_are_named(tmp_path):
-    with pytest.raises(BiomedError, match=r"part\.jsonl: the file is empty"):
-        read(tmp_path)
-    with pytest.raises(BiomedError, match=r"absent\.jsonl: no such file"):
-        list(read_jsonl(tmp_path / "absent.jsonl"))
-    (tmp_path / "part.jsonl").write_bytes('{"text": "ñ"}'.encode("latin-1"))
-    with pytest.raises(BiomedError, match=r"part\.jsonl:1: the byte at offset 10 is not UTF-8"):
-        list(read_jsonl(tmp_path / "part.jsonl"))
-
-
 def test_mentions_and_relations_of_doccano_are_read(tmp_path):
     texts = "Gout hurts. Rest helps."
     entities = [

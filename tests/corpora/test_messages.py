@@ -45,3 +45,21 @@ def test_a_malformed_line_of_brat_is_quoted_in_part(tmp_path):
         list(read_documents("brat", [tmp_path]))
     assert str(error.value).isprintable()
     assert len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("format", "name", "content", "line"),
+    [("jsonl", "a.jsonl", '{"text": "ñ"}', 1), ("pubtator", "a.txt", "1|t|a\n1|a|ñ", 2)],
+)
+def test_an_absent_an_empty_and_a_wrongly_encoded_file_are_named(
+    tmp_path, format, name, content, line
+):
+    path = tmp_path / name
+    with pytest.raises(BiomedError, match=rf"{name}: no such file"):
+        list(read_documents(format, [path]))
+    path.write_bytes(b"")
+    with pytest.raises(BiomedError, match=rf"{name}: the file is empty"):
+        list(read_documents(format, [path]))
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(BiomedError, match=rf"{name}:{line}: the byte at offset 10 is not UTF-8"):
+        list(read_documents(format, [path]))

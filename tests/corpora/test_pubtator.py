@@ -93,16 +93,6 @@ def test_an_abstract_without_a_title_is_a_document(tmp_path):
     assert [mention.label for mention in documents[0].mentions] == ["Disease"]
 
 
-def test_an_empty_a_missing_and_a_wrongly_encoded_file_are_named(tmp_path):
-    with pytest.raises(BiomedError, match=r"part\.txt: the file is empty"):
-        read(tmp_path, "")
-    with pytest.raises(BiomedError, match=r"absent\.txt: no such file"):
-        list(read_pubtator(tmp_path / "absent.txt"))
-    (tmp_path / "part.txt").write_bytes("1|t|a\n1|a|ñ".encode("latin-1"))
-    with pytest.raises(BiomedError, match=r"part\.txt:2: the byte at offset 10 is not UTF-8"):
-        list(read_pubtator(tmp_path / "part.txt"))
-
-
 def test_further_lines_of_an_abstract_are_left_out_with_what_they_have(tmp_path):
     text = (
         "1|t|Naloxone\n1|a|First line.\nSecond line of naloxone.\n1|a|Third line.\n"

@@ -228,11 +228,7 @@ def test_students_start_from_a_pipeline_or_learn_from_none(project, tmp_path):
     ("old", "new", "message"),
     [
         ("seeds = [0, 1]", "seeds = []", "tiny.cfg:26: teachers.large.seeds = "),
-        (
-            "words = 20",
-            "wordz = 20",
-            "tiny.cfg:20: texts.wordz: no such setting; did you mean words",
-        ),
+        ("words = 20", "wordz = 20", "tiny.cfg:20: texts.wordz: no such setting; did you mean"),
         ('tests = ["disease"]', 'tests = ["diseaze"]', "card.tests has 'diseaze': did you mean"),
         ('name = "both"', 'name = "disease"', "is one of the corpora"),
         ("max_loss = 100", 'source = "x"', "give a student either an encoder or a source"),

@@ -23,7 +23,7 @@ from ..errors import BiomedError, DamagedPipelineError, list_choices
 from ..evaluation.pipeline_worker import directory_size, spread
 from ..pipeline.checksums import replacing_pipeline
 from ..pipeline.encoder_head import EncoderHead
-from ..pipeline.ner.calibrating import check_recall_labels
+from ..pipeline.ner.calibrating import check_recall
 from ..pipeline.pipeline_loading import find_trainable, load_pipeline
 from ..pipeline.saved_words import write_pipeline
 from ..training.corpus import Corpus_v1
@@ -171,8 +171,9 @@ def compress_pipeline(
                 f"{pipeline}: no encoder in PyTorch to export; give a trained pipeline that is not "
                 "compressed"
             )
-        check_recall_labels(nlp, recall.get("target_recall"))
         examples = _read_examples(nlp, check) if check else []
+        if check and confidence:
+            check_recall(nlp, examples, **recall)
         calibration = _read_calibration(nlp, calibrate) if calibrate else []
         before = weighted_scores(nlp, examples) if examples else {}
         if check and not before:

@@ -487,6 +487,23 @@ def test_a_check_corpus_without_annotations_is_refused(
     assert line.endswith(f"what {ENCODER}, {head} annotate")
 
 
+@pytest.mark.parametrize(
+    ("recall", "problem"),
+    [
+        ({"unseen_share": 1.0}, "unseen_share = 1.0: use a number between 0 and 1"),
+        ({"unseen_share": 0.3}, "the corpus does not mark what was seen in training"),
+        ({"target_recall": 2.0}, "target_recall = 2.0: "),
+        ({"target_recall": {"NONE": 0.9}}, "a recall for 'NONE': "),
+        ({"recall_measure": "some"}, "recall_measure = 'some': "),
+    ],
+)
+def test_a_wrong_recall_is_refused_before_the_work(
+    monkeypatch, pipeline, check, earlier, recall, problem
+):
+    monkeypatch.delattr("spacy_biomed.packaging.compression._write_and_compare")
+    assert problem in refuse(str(pipeline), earlier, check=check, **recall)
+
+
 def test_an_unknown_precision_is_refused(pipeline, earlier):
     assert refuse(str(pipeline), earlier, precision="int4") == (
         "--precision int4: use fp32, int8 or fp16; did you mean int8?"

@@ -10,12 +10,14 @@ from spacy.training import Example
 from thinc.types import Floats1d, Floats2d, Ints1d
 
 from ...annotations.assertions import THRESHOLD
+from ...annotations.seen_mentions import SEEN_KEY
 from ...errors import BiomedError, install_command, list_choices, quote
 from ...models.confidence_curves import LEAST, fit_label_curves
 from ...models.tagging import Spans
 from ..assertion import BiomedAssertion
 from ..doc_batches import batch_docs
 from ..encoder_head import CalibratedHead, EncoderHead
+from ..mention_layer import gold_spans
 from ..reliability import Reliability
 from .component import OTHERS, BiomedNER, RecallMeasure, RecallTarget, check_target_recall
 from .development import OPEN, RIGHT, Development, LabelRecall, fit_recall, read_development
@@ -46,13 +48,50 @@ def list_uncalibrated(nlp: Language) -> list[str]:
     return [name for name, pipe in pipes if isinstance(pipe, BiomedNER) and not pipe.is_calibrated]
 
 
-def check_recall_labels(nlp: Language, target: RecallTarget) -> None:
-    """Raise BiomedError if a recall is for a label that no `biomed_ner` of a pipeline has."""
+def check_recall(
+    nlp: Language,
+    examples: Sequence[Example],
+    target_recall: RecallTarget = None,
+    recall_measure: RecallMeasure | None = None,
+    unseen_share: float | None = None,
+) -> None:
+    """Raise BiomedError if these arguments of `calibrate` are wrong, or do not fit together."""
+    check_target_recall("target_recall", target_recall)
+    if recall_measure not in (None, *get_args(RecallMeasure)):
+        advice = list_choices(str(recall_measure), get_args(RecallMeasure))
+        raise BiomedError(f"recall_measure = {quote(recall_measure)}: {advice}")
+    if unseen_share is not None and not 0.0 < unseen_share < 1.0:
+        raise BiomedError(f"unseen_share = {unseen_share}: use a number between 0 and 1")
     pipes: list[object] = [pipe for _, pipe in nlp.pipeline]
-    labels = {label: None for one in pipes if isinstance(one, BiomedNER) for label in one.labels}
-    for label in target if labels and isinstance(target, Mapping) else ():
+    heads = [pipe for pipe in pipes if isinstance(pipe, BiomedNER)]
+    labels = {label: None for head in heads for label in head.labels}
+    for label in target_recall if labels and isinstance(target_recall, Mapping) else ():
         if label not in (OTHERS, *labels):
             raise BiomedError(f"a recall for {quote(label)}: {list_choices(label, labels)}")
+    references = [example.reference for example in examples]
+    has_mentions = False
+    for head in heads:
+        key = head.cfg["spans_key"]
+        annotated = [one for one in references if gold_spans(one, key) is not None]
+        if not annotated:
+            continue
+        has_mentions = True
+        has_target = target_recall is not None or head.cfg["target_recall"] is not None
+        if has_target and head.cfg["decoding"] == "argmax":
+            raise BiomedError(
+                f"a recall for '{head.name}': its decoding is \"argmax\", which always takes the "
+                'most probable tags; use "viterbi"'
+            )
+        if unseen_share is not None and not any(SEEN_KEY in one.spans for one in annotated):
+            raise BiomedError(
+                "a share of unseen mentions: the corpus does not mark what was seen in training; "
+                "`spacy biomed convert` marks it in the development part"
+            )
+    if not has_mentions and any((target_recall, recall_measure, unseen_share)):
+        raise BiomedError(
+            "target_recall, recall_measure and unseen_share are for the mentions of a biomed_ner, "
+            "and there are none here"
+        )
 
 
 def calibrate(
@@ -88,21 +127,9 @@ def calibrate(
             if `unseen_share` is given and the corpus does not mark what was seen in training, or if
             one of the three is given and there are no mentions of a `biomed_ner`.
     """
-    check_target_recall("target_recall", target_recall)
-    check_recall_labels(nlp, target_recall)
-    if recall_measure not in (None, *get_args(RecallMeasure)):
-        advice = list_choices(str(recall_measure), get_args(RecallMeasure))
-        raise BiomedError(f"recall_measure = {quote(recall_measure)}: {advice}")
-    if unseen_share is not None and not 0.0 < unseen_share < 1.0:
-        raise BiomedError(f"unseen_share = {unseen_share}: use a number between 0 and 1")
+    check_recall(nlp, examples, target_recall, recall_measure, unseen_share)
     report = {}
-    developments = read_development(nlp, examples)
-    if not developments and any((target_recall, recall_measure, unseen_share)):
-        raise BiomedError(
-            "target_recall, recall_measure and unseen_share are for the mentions of a biomed_ner, "
-            "and there are none here"
-        )
-    for name, development in developments.items():
+    for name, development in read_development(nlp, examples).items():
         head = development.head
         head.forget_calibration()
         target = head.cfg["target_recall"] if target_recall is None else target_recall

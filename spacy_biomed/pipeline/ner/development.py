@@ -13,7 +13,6 @@ from thinc.types import Floats1d, Floats2d, Ints1d
 from ...annotations.document_keys import locate_span
 from ...annotations.seen_mentions import SEEN_KEY
 from ...encoders.batching.alignment import token_offsets
-from ...errors import BiomedError
 from ...models.tagging import Spans
 from ...normalization import find_blanks
 from ..doc_batches import batch_docs
@@ -81,11 +80,6 @@ class Development:
 
     def find_seen(self, spans: Spans) -> np.ndarray:
         """Whether the wording of each entity is a mention of its label in training, (spans,)."""
-        if not any(SEEN_KEY in reference.spans for reference in self._references):
-            raise BiomedError(
-                "a share of unseen mentions: the corpus does not mark what was seen in training; "
-                "`spacy biomed convert` marks it in the development part"
-            )
         seen = [set(map(locate_span, doc.spans.get(SEEN_KEY, ()))) for doc in self._references]
         found = [(start, end, label) in seen[doc] for doc, start, end, label in self._locate(spans)]
         return np.array(found, dtype=bool)
@@ -210,11 +204,6 @@ def fit_recall(
     mentions.
     """
     head = development.head
-    if target is not None and head.cfg["decoding"] == "argmax":
-        raise BiomedError(
-            f"a recall for '{head.name}': its decoding is \"argmax\", which always takes the most "
-            'probable tags; use "viterbi"'
-        )
     targets = _targets(development, target)
     head.cfg["target_recall"], head.cfg["recall_measure"] = target, measure
     head.cfg["recall_offsets"] = {}

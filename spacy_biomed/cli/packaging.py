@@ -103,7 +103,7 @@ def _compression_table(report: CompressionReport) -> Table:
         what += ", static" if report.static else ""
     table = create_table([""], ["before", "after"], f"Encoder in {what}")
     table.add_column("")
-    for name in report.names:
+    for name in sorted(report.scores_before):
         before = 100 * report.scores_before[name]
         for engine, scores in report.scores_by_engine.items():
             title = name if len(report.scores_by_engine) == 1 else f"{name}, {engine}"

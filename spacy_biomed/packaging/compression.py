@@ -96,7 +96,7 @@ class CompressionReport:
             (
                 100 * (self.scores_before[name] - scores[name])
                 for scores in self.scores_by_engine.values()
-                for name in self.names
+                for name in self.scores_before
             ),
             default=0.0,
         )
@@ -105,10 +105,6 @@ class CompressionReport:
     def scores_after(self) -> Scores:
         """The scores in the first engine, ONNX Runtime if it is installed; empty without any."""
         return next(iter(self.scores_by_engine.values()), {})
-
-    @property
-    def names(self) -> list[str]:
-        return sorted(self.scores_before)
 
 
 def compress_pipeline(

@@ -95,11 +95,7 @@ class BiomedSimilarity(CatsHead):
         return self.labels[0]
 
     def add_label(self, label: str) -> int:
-        """Return 0: the only label is a setting.
-
-        Raises:
-            BiomedError: if it is another label.
-        """
+        """Return 0: the only label is a setting; raise BiomedError if it is another label."""
         if label != self.label:
             raise BiomedError(
                 f"'{self.name}' has one label, '{self.label}': set [components.{self.name}] label"

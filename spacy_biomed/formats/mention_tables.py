@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import chain
@@ -34,8 +34,8 @@ _ROLES = {
     "text": "mention mentionstring mentiontext entitytext coveredtext extraction fragment span "
     "string entity text texto term",
 }
-# Of several, the column counts whose value is the name of a text.
 _PLACE = ("start", "end", "spans", "text")
+# Of several, the column counts whose values are most often names of texts.
 _DOCUMENT = (
     "filename file docid documentid noteid textid tweetsid tweetid name pmid id doc document"
 )
@@ -75,15 +75,19 @@ class _Table(NamedTuple):
                 roles[role] = found[0]
         return roles if {"start", "end"} <= roles.keys() or "spans" in roles else {}
 
-    def list_rows(self) -> Iterator[_Row]:
+    def list_rows(self) -> list[_Row]:
         roles = {column: role for role, column in self.find_roles().items()}
         columns = self.find(_DOCUMENT, roles)
-        for where, cells in self.rows if roles else ():
-            named = [_name(cells[one]) for one in columns] if columns else [self.path.stem]
-            given = {role: cells[column].strip() for column, role in roles.items()}
-            taken = {*roles, *columns[:1], *self.find(_WHOLE_TEXT, roles)[:1]}
-            others = {one: value.strip() for one, value in cells.items() if one not in taken}
-            yield _Row(where, named, given, others)
+        taken = {*roles, *columns[:1], *self.find(_WHOLE_TEXT, roles)[:1]}
+        return [
+            _Row(
+                where,
+                [_name(cells[one]) for one in columns] if columns else [self.path.stem],
+                {role: cells[column].strip() for column, role in roles.items()},
+                {one: value.strip() for one, value in cells.items() if one not in taken},
+            )
+            for where, cells in (self.rows if roles else ())
+        ]
 
 
 def read_mention_tables(
@@ -116,7 +120,7 @@ def read_mention_tables(
             f"{roots[0]}: no table here has columns for offsets, such as start and end "
             f"({escape(shown, 300) or 'there is no table'})"
         )
-    rows = [*chain.from_iterable(one.list_rows() for one in tables)]
+    rows = [one.list_rows() for one in tables]
     given = [one for one in files if one.suffix.lower() == TEXT]
     chosen = _choose_texts(given, rows, encoding)
     texts, near = ({} if chosen else _list_texts(tables)), list[Path]()
@@ -127,23 +131,29 @@ def read_mention_tables(
     sources = {Path(where.rpartition(":")[0]) for where, _ in texts.values()}
     sources |= {one.path for one in tables if one.find_roles()}
     _tell_others([one for one in [*files, *near] if one not in sources])
-    by_text: dict[str, list[_Row]] = {name: [] for name in texts}
-    missing: set[str] = set()
-    for row in rows:
-        name = next((one for one in row.names if one in texts), row.names[0])
-        if name in texts:
-            by_text[name].append(row)
-        elif name not in missing:
-            missing.add(name)
-            with leaving_out():
-                raise BiomedError(
-                    f"{row.where}: there is no text {quote(name)}; give its {TEXT} file, or a "
-                    "table with its text, together with this table"
-                )
+    by_text: dict[str, list[_Row]] = defaultdict(list)
+    for name, row in _name_rows(rows, texts):
+        by_text[name].append(row)
+    for name in (one for one in by_text if one not in texts):
+        with leaving_out():
+            raise BiomedError(
+                f"{by_text[name][0].where}: there is no text {quote(name)}; give its {TEXT} file, "
+                "or a table with its text, together with this table"
+            )
     for name, (where, text) in texts.items():
         with leaving_out():
             mentions = _read_mentions(text, by_text[name], tag_label)
             yield Document(name, text.removeprefix(BYTE_ORDER_MARK), mentions, source=where)
+
+
+def _name_rows(
+    tables: Iterable[Sequence[_Row]], known: Collection[str]
+) -> Iterator[tuple[str, _Row]]:
+    """Yield the name of each row's document, and the row."""
+    for rows in tables:
+        columns = [*zip(*(row.names for row in rows), strict=True)]
+        names = max(columns, key=lambda column: len({*column}.intersection(known)), default=())
+        yield from zip(names, rows, strict=True)
 
 
 def _name(given: str) -> str:
@@ -200,19 +210,22 @@ def _list_texts(tables: Iterable[_Table]) -> dict[str, tuple[str, str]]:
     return texts
 
 
-def _find_near(folder: Path, rows: Iterable[_Row]) -> list[Path]:
+def _find_near(folder: Path, tables: Sequence[Sequence[_Row]]) -> list[Path]:
     """The texts in the folder of a table, one below it, or one beside it, if all are there."""
-    names = [{name.rpartition("/")[2] for name in row.names} for row in rows]
     for place, pattern in ((folder, "*"), (folder, "*/*"), (folder.parent, "*/*")):
         found = [one for one in sorted(place.glob(pattern)) if one.suffix.lower() == TEXT]
-        stems = {one.stem for one in found}
-        if all(one & stems for one in names):
+        names = {one.stem for one in found}
+        if all(name.rpartition("/")[2] in names for name, _ in _name_rows(tables, names)):
             return found
     return []
 
 
 def _choose_texts(
-    files: list[Path], rows: list[_Row], encoding: str, *, are_given: bool = True
+    files: list[Path],
+    tables: Sequence[Sequence[_Row]],
+    encoding: str,
+    *,
+    are_given: bool = True,
 ) -> dict[str, Path]:
     """The texts by their names.
 
@@ -221,11 +234,11 @@ def _choose_texts(
     with one name, such as translations, those in the folder count whose texts read as the most rows
     quote them.
     """
-    depth = max((row.names[0].count("/") for row in rows), default=0) + 1
+    depth = max((row.names[0].count("/") for rows in tables for row in rows), default=0) + 1
     by_name: dict[str, list[Path]] = defaultdict(list)
     for file in files:
         by_name["/".join(file.with_suffix("").parts[-depth:])].append(file)
-    named = {name: row.given.get("text", "") for row in rows for name in row.names}
+    named = {name: row.given.get("text", "") for name, row in _name_rows(tables, by_name)}
     fitting = Counter[Path]()
     for name in named.keys() & by_name.keys():
         for file in by_name[name] if len(by_name[name]) > 1 else ():
@@ -237,7 +250,7 @@ def _choose_texts(
     top = Path(os.path.commonpath(folders or [Path()]))
     chosen = {}
     for name, file in best.items():
-        if name in named or (are_given and (not rows or top in file.parents)):
+        if name in named or (are_given and (not named or top in file.parents)):
             chosen[name] = file
             for other in by_name[name]:
                 is_same = fitting[other.parent] < fitting[file.parent]
@@ -303,7 +316,18 @@ def _read_mentions(content: str, rows: Iterable[_Row], tag_label: str | None) ->
     filled = (row for row in rows if any(row.given.get(role) for role in _PLACE))
     found = [*keep_sound(partial(_parse_row, tag_label), filled)]
     mentions: list[Mention] = []
-    for number, mention in locate_all(text, found, shifts):
+    tables: dict[str, dict[str, set[tuple[Offsets, ...]]]] = defaultdict(lambda: defaultdict(set))
+    for number, placed in locate_all(text, found, shifts):
+        where = found[number][2]
         with leaving_out():
-            mentions.append(documents.join_fragments(text, mention, found[number][2]))
+            mention = documents.join_fragments(text, placed, where)
+            mentions.append(mention)
+            tables[mention.label][where.rpartition(":")[0]].add(mention.fragments)
+    for label, by_table in tables.items():
+        most = max(by_table, key=lambda one: len(by_table[one]))
+        for table in (one for one in by_table if not by_table[one] <= by_table[most]):
+            raise BiomedError(
+                f"{table}: mentions of {quote(label)} that {most} does not have in the same text, "
+                "and the reverse; give the table of one annotator, or join the tables"
+            )
     return mentions

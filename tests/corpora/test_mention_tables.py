@@ -260,3 +260,23 @@ def test_parts_are_tables_that_share_a_folder_of_texts(tmp_path, capsys):
     paths = {"train": [tmp_path / "train.tsv", tmp_path / "texts"]}
     report = convert_corpus("x", tmp_path, out, format="tsv", language="es", paths=paths)
     assert sum(one.documents for one in report.parts.values()) == 2
+
+
+def test_tables_of_two_annotators_are_not_joined(tmp_path):
+    other = FEVER.replace("10\t21\tfiebre alta", "24\t27\ttos")
+    write(tmp_path, nota1=TEXT, a_tsv=HEADER + FEVER, b_tsv=HEADER + FEVER + other)
+    (document,) = read(tmp_path)  # one has all that the other has
+    assert len({one.fragments for one in document.mentions}) == 2
+    write(tmp_path, a_tsv=HEADER + FEVER + FEVER.replace("10\t21\tfiebre alta", "10\t16\tfiebre"))
+    with pytest.raises(BiomedError, match=r"tsv: mentions of 'SINTOMA' that .*tsv does not have"):
+        read(tmp_path)
+    write(tmp_path, a_tsv=(HEADER + other).replace("SINTOMA", "OTRO"))
+    (document,) = read(tmp_path)
+    assert sorted(one.label for one in document.mentions) == ["OTRO", "SINTOMA", "SINTOMA"]
+
+
+def test_the_column_that_names_most_texts_names_all(tmp_path):
+    write(tmp_path, **{"1": "Tiene tos y fiebre.", "n1": "Tos."})
+    write(tmp_path, a_tsv="filename\tid\tstart\tend\tlabel\nn1\t1\t0\t3\tS\nn2\t1\t0\t3\tS\n")
+    with pytest.raises(BiomedError, match=r"a\.tsv:3: there is no text 'n2'"):
+        read(tmp_path)

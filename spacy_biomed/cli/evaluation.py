@@ -24,6 +24,7 @@ from ._shared.display import create_table
 
 if TYPE_CHECKING:
     from ..evaluation.benchmark import Measure, PipelineFigures
+    from ..studies.paired_tests import PairedTest
 
 # Options of `benchmark` that are for measuring speed alone.
 _OF_SPEED = ("repeats", "threads", "batch_size")
@@ -346,43 +347,49 @@ def errors(
     corpus/ncbi_disease/test.spacy errors.html
     """
     from ..evaluation.error_analysis import ErrorAnalysis
-    from ..files.outputs import check_output, replace_text
     from ..formats.spacy_docs import read_docs
-    from ..pipeline.mention_layer import list_finders
+    from ..pipeline.mention_layer import gold_spans, list_finders
     from ..pipeline.pipeline_loading import load_pipeline
 
-    names = [pipeline, *([] if other is None else [other])]
-    check_output(output, [corpus, *names])  # before the work
-    pipelines = [load_pipeline(name) for name in names]
-    gold = list(read_docs(corpus, pipelines[0].vocab))
-    analysis = ErrorAnalysis(_short_names(names), pipelines[0].lang or "", most)
-    found = [nlp.pipe(doc.text for doc in gold) for nlp in pipelines]
-    for reference, *predicted in zip(gold, *found, strict=True):
-        analysis.add(reference, predicted, spans_key)
-    first, *others = analysis.systems
-    layer = "entities" if spans_key is None else f"the span group {spans_key}"
-    if not first.tallies:
-        raise BiomedError(f"{corpus}: no document there has annotated {layer}; see --spans-key")
-    for name, nlp in zip(names, pipelines, strict=True):
-        if not list_finders(nlp, None, spans_key).names:
-            raise BiomedError(
-                f"{name}: none of its components finds {layer}; see --spans-key, also of `convert`"
-            )
-    test = ""
-    if others:
+    if other is not None:
         with importing_extra("the paired test needs scipy"):
             from ..studies.paired_tests import compare_tallies
-
-            result = compare_tallies([others[0].tallies], [first.tallies], "f")
-        if result is not None:
-            test = (
-                f"F1 of the second minus the first: {100 * result.difference:+.2f} points (95% "
-                f"interval {100 * result.low:+.2f} to {100 * result.high:+.2f}, p = "
-                f"{result.p_value:.3f} over {result.documents:,} documents)"
-            )
-    title = f"Errors on {corpus.resolve().parent.name}/{corpus.stem}"
-    replace_text(output, analysis.render(title, with_text=not no_text, test=test), [corpus, *names])
+    names = [pipeline, *([] if other is None else [other])]
+    layer = "entities" if spans_key is None else f"the span group {spans_key}"
+    with replacing_file(output, [corpus, *names]) as partial:  # before the work
+        pipelines = [load_pipeline(name) for name in names]
+        gold = list(read_docs(corpus, pipelines[0].vocab))
+        if all(gold_spans(doc, spans_key) is None for doc in gold):
+            raise BiomedError(f"{corpus}: no document there has annotated {layer}; see --spans-key")
+        for name, nlp in zip(names, pipelines, strict=True):
+            if not list_finders(nlp, None, spans_key).names:
+                raise BiomedError(
+                    f"{name}: none of its components finds {layer}; see --spans-key, also of "
+                    "`convert`"
+                )
+        analysis = ErrorAnalysis(_short_names(names), pipelines[0].lang or "", most)
+        found = [nlp.pipe(doc.text for doc in gold) for nlp in pipelines]
+        for reference, *predicted in zip(gold, *found, strict=True):
+            analysis.add(reference, predicted, spans_key)
+        test = ""
+        if other is not None:
+            first, second = (system.tallies for system in analysis.systems)
+            test = _describe_test(compare_tallies([second], [first], "f"))
+        title = f"Errors on {corpus.resolve().parent.name}/{corpus.stem}"
+        page = analysis.render(title, with_text=not no_text, test=test)
+        partial.write_text(page, encoding="utf8")
     for system in analysis.systems:
         count = sum(system.kinds.values())
         typer.echo(f"{system.name}: F1 {100 * system.scores.overall.fscore:.2f}, {count:,} errors")
     typer.echo("\n".join(filter(None, [test, f"✔ Wrote {output}"])))
+
+
+def _describe_test(result: PairedTest | None) -> str:
+    """What a paired test of two pipelines says; "" without one."""
+    if result is None:
+        return ""
+    return (
+        f"F1 of the second minus the first: {100 * result.difference:+.2f} points (95% interval "
+        f"{100 * result.low:+.2f} to {100 * result.high:+.2f}, p = {result.p_value:.3f} over "
+        f"{result.documents:,} documents)"
+    )

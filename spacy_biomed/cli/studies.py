@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from rich.console import Console
 from wasabi import msg
 
 from ..errors import BiomedError
-from ..files.outputs import replace_text, working_directory
+from ..files.outputs import replacing_file, working_directory
 from ._shared import options
 from ._shared.bad_input import OneLineGroup, explaining_interruption, importing_extra
 from ._shared.display import create_bar
@@ -232,9 +233,12 @@ def scores(
     from ..studies.study import score_tasks
 
     set_up_gpu(gpu_id)
-    found = score_tasks(load_pipeline(pipeline), part)
+    # The file is created before the work, so that a bad place is reported at once.
+    with nullcontext() if output is None else replacing_file(output, [pipeline]) as partial:
+        found = score_tasks(load_pipeline(pipeline), part)
+        if partial is not None:
+            partial.write_text(json.dumps(found, indent=2) + "\n", encoding="utf8")
     rows = [(name, f"{100 * score:.2f}") for name, score in found.items()]
     msg.table(rows, aligns=("l", "r"), max_col=100)
     if output is not None:
-        replace_text(output, json.dumps(found, indent=2) + "\n", [pipeline])
         msg.good(f"Wrote {output}")

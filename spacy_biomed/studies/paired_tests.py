@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import bootstrap, permutation_test
 
 from ..arrays import Floats3d
 from ..pipeline.similarity import correlate
@@ -55,7 +56,6 @@ def compare_tallies(
     Returns:
         None if the score is not made of contributions, or there are fewer than two documents.
     """
-    from scipy.stats import bootstrap, permutation_test
 
     arrays, labels = _stack([*first, *second])
     score = find_score(metric, labels)

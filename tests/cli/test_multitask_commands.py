@@ -93,6 +93,8 @@ def test_help_tells_of_both_forms():
             "t: no such config",
         ),
         (["study", "scores", "no/pipeline"], "no/pipeline: neither an installed pipeline"),
+        # Before a pipeline is looked for.
+        (["study", "scores", "no/pipeline", "--output", "."], ".: this is a directory"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path, monkeypatch, arguments, message):

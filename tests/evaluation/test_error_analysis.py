@@ -1,5 +1,6 @@
 """The page of errors: what is counted, what is shown, and what a browser makes of it."""
 
+import sys
 import time
 from html.parser import HTMLParser
 from pathlib import Path
@@ -231,6 +232,17 @@ def test_a_pipeline_that_writes_to_another_layer_is_refused(page, tmp_path):
     arguments = [str(tmp_path / "one"), str(tmp_path / "test.spacy"), str(tmp_path / "new.html")]
     line = refuse("errors", *arguments, "--other", str(tmp_path / "task"))
     assert line.startswith(f"{tmp_path / 'task'}: none of its components finds entities;")
+    assert not (tmp_path / "new.html").exists()
+
+
+def test_what_stands_in_the_way_is_told_before_the_work(page, tmp_path, monkeypatch):
+    monkeypatch.setattr("spacy_biomed.pipeline.pipeline_loading.load_pipeline", None)
+    arguments = ["errors", tmp_path / "one", tmp_path / "test.spacy"]
+    (tmp_path / "folder").mkdir()
+    assert "this is a directory" in refuse(*arguments, tmp_path / "folder")
+    monkeypatch.setitem(sys.modules, "spacy_biomed.studies.paired_tests", None)
+    line = refuse(*arguments, tmp_path / "new.html", "--other", tmp_path / "one")
+    assert line.startswith("the paired test needs scipy")
     assert not (tmp_path / "new.html").exists()
 
 

@@ -48,9 +48,6 @@ def load_pretrained(
 
     Returns:
         the tokenizer, and the encoder without pooling layer and language-model head.
-
-    Raises:
-        BiomedError: if the encoder is not available, or cannot be read.
     """
     from transformers import AutoModel
 

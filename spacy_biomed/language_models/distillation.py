@@ -156,9 +156,6 @@ def take_layers(teacher: PreTrainedModel, layers: int | Sequence[int]) -> PreTra
 
     Returns:
         a model of the teacher's class and width, with copied weights.
-
-    Raises:
-        BiomedError: if the teacher does not have these layers, or its layers cannot be identified.
     """
     depth = teacher.config.num_hidden_layers
     if isinstance(layers, int):

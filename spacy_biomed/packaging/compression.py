@@ -277,8 +277,7 @@ def find_encoders(nlp: Language) -> dict[str, EncoderPipe]:
 def halve_encoder(directory: Path) -> None:
     """Rewrite the encoder directory of a `biomed_transformer` with its weights in half precision.
 
-    Raises:
-        BiomedError: if a weight is too large for half precision.
+    A weight that is too large for that is refused.
     """
     import torch
     from safetensors.torch import load_file, save_file
@@ -297,10 +296,8 @@ def halve_encoder(directory: Path) -> None:
 def halve_heads(nlp: Language, path: Path) -> None:
     """Rewrite the models of a pipeline's heads, in the pipeline's directory, in half precision.
 
-    Only heads of this package are rewritten. They compute in fp32 when they are loaded again.
-
-    Raises:
-        BiomedError: if a weight is too large for half precision.
+    Only heads of this package are rewritten. They compute in fp32 when they are loaded again. A
+    weight that is too large for half precision is refused.
     """
     for name, head in nlp.components:
         if not isinstance(head, EncoderHead):

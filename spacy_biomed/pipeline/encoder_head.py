@@ -125,11 +125,7 @@ class EncoderHead(DescribedHead, BatchLearner):
         return []
 
     def grow(self, labels: list[str]) -> None:
-        """Add outputs for further labels at the end of the trained model's outputs.
-
-        Raises:
-            BiomedError: if this kind of head cannot grow.
-        """
+        """Add outputs for further labels after those of the trained model, if it can grow."""
         raise BiomedError(
             f"the corpus has labels that '{self.name}' does not know "
             f"({', '.join(map(quote, labels))}), and trained heads of this kind cannot learn new "
@@ -228,11 +224,7 @@ class EncoderHead(DescribedHead, BatchLearner):
         return _finish_loading(self)
 
     def predict_scores(self, docs: Any) -> Any:
-        """What the model gives for documents, or for what else it reads.
-
-        Raises:
-            DamagedPipelineError: if a score is not a finite number.
-        """
+        """What the model gives for documents, or for what else it reads: only finite numbers."""
         self._check_encoder()
         scores = self.model.predict(docs)
         check_scores(scores.dataXd if isinstance(scores, Ragged) else scores, self.name)

@@ -220,9 +220,6 @@ def build_terminology(
 
     Returns:
         the meta.
-
-    Raises:
-        BiomedError: as `read_terms` does, or if the output cannot be written.
     """
     with replacing_directory(output, MADE_BY, [path]) as partial:
         terms, found = read_terms(path, format, language)

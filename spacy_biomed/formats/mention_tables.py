@@ -17,7 +17,7 @@ from ..files.records import Layout, Record, check_names, read_delimited, read_te
 from . import documents
 from .documents import BYTE_ORDER_MARK, Document, Mention, Offsets
 from .json_fields import list_values
-from .offsets import Quoted
+from .offsets import Quoted, stands
 from .repairs import keep_sound, leaving_out, locate_all
 
 TEXT = ".txt"
@@ -115,7 +115,9 @@ def read_mention_tables(
     others = (one for one in files if one.suffix.lower() != TEXT)
     tables = [*keep_sound(partial(_read_table, encoding=encoding), others)]
     if not any(one.find_roles() for one in tables):
-        shown = "; ".join(f"{one.path.name} has {show_names(one.names)}" for one in tables[:2])
+        shown = "; ".join(
+            f"{one.path.name} has {show_names(one.names)}" for one in tables[:2] if any(one.names)
+        )
         raise BiomedError(
             f"{roots[0]}: no table here has columns for offsets, such as start and end "
             f"({escape(shown, 300) or 'there is no table'})"
@@ -140,9 +142,26 @@ def read_mention_tables(
                 f"{by_text[name][0].where}: there is no text {quote(name)}; give its {TEXT} file, "
                 "or a table with its text, together with this table"
             )
+    found: Iterable[Document] = _create_documents(texts, by_text, tag_label)
+    if not any("text" in one.find_roles() for one in tables):
+        found = [*found]
+        whole = [stands(one.text, each, None) for one in found for each in one.mentions or ()]
+        if 2 * sum(whole) < len(whole):
+            raise BiomedError(
+                f"{roots[0]}: most mentions are not whole words ({sum(whole):,} of {len(whole):,} "
+                "are); check that offsets count the characters of the whole text"
+            )
+    yield from found
+
+
+def _create_documents(
+    texts: Mapping[str, tuple[str, str]],
+    by_text: Mapping[str, Sequence[_Row]],
+    tag_label: str | None,
+) -> Iterator[Document]:
     for name, (where, text) in texts.items():
         with leaving_out():
-            mentions = _read_mentions(text, by_text[name], tag_label)
+            mentions = _read_mentions(text, by_text.get(name, ()), tag_label)
             yield Document(name, text.removeprefix(BYTE_ORDER_MARK), mentions, source=where)
 
 

@@ -34,7 +34,7 @@ def count_code_points(
     judged, least = (quoted, 0) if quoted else (range(len(found)), max(len(found), 2))
 
     def count(mentions: list[Mention]) -> int:
-        return sum(_stands(text, mentions[place], found[place][1]) for place in judged)
+        return sum(stands(text, mentions[place], found[place][1]) for place in judged)
 
     best = [one[0] for one in found]
     most = count(best)
@@ -82,7 +82,7 @@ def _convert(mention: Mention, begins: Ints1d) -> Mention:
     return replace(mention, fragments=tuple((find(a), find(b)) for a, b in mention.fragments))
 
 
-def _stands(text: str, mention: Mention, covered: str | None) -> bool:
+def stands(text: str, mention: Mention, covered: str | None) -> bool:
     """Whether a mention reads as a string, or without one is whole words."""
     found = mention.read(text)
     edges = [place for fragment in mention.fragments for place in fragment]

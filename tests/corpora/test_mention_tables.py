@@ -242,6 +242,14 @@ def test_names_with_folders_and_tables_of_one_text(tmp_path):
     assert mentions(document) == [("S", ((10, 21),), "fiebre alta")]
 
 
+def test_offsets_without_quotes_have_to_be_of_words(tmp_path):
+    table = "doc_id\tstart\tend\tlabel\nnota1\t12\t21\tS\nnota1\t22\t26\tS\nnota1\t1\t5\tS\n"
+    with pytest.raises(BiomedError, match=r"most mentions are not whole words \(0 of 3 are\)"):
+        read_one(tmp_path, table)
+    table = table.replace("12", "10").replace("22\t26", "22\t23")
+    assert [one[2] for one in mentions(read_one(tmp_path, table))] == ["fiebre alta", "y", "arón"]
+
+
 def test_a_folder_without_mentions_is_refused(tmp_path):
     write(tmp_path, nota1=TEXT, codes_tsv="code\tterm\n1\tx\n")
     with pytest.raises(BiomedError, match=r"no table here has columns for offsets.*code, term"):

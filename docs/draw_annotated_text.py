@@ -306,6 +306,10 @@ TRAINED = {
 }
 
 
+def tell_title(draw_rows: Callable[[], Rows]) -> str:
+    return str(draw_rows.__doc__).rstrip(".")
+
+
 def draw(rows: Rows, title: str) -> str:
     """Draw rows of pieces below each other; long rows are wrapped."""
     labels = dict.fromkeys(piece.label for row in rows for piece in row if piece.label)
@@ -360,7 +364,6 @@ def draw_text(text: str, left: float, top: int, width: float, style: str = "") -
 if __name__ == "__main__":
     known = INCLUDED | TRAINED
     for name in [f"tasks/{one}" for one in sys.argv[1:]] or INCLUDED:
-        title = str(known[name].__doc__).rstrip(".")
         picture = REPOSITORY / "docs" / f"{name}.svg"
-        picture.write_text(draw(known[name](), title), encoding="utf8")
+        picture.write_text(draw(known[name](), tell_title(known[name])), encoding="utf8")
         print(picture)

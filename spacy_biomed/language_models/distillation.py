@@ -153,9 +153,6 @@ def take_layers(teacher: PreTrainedModel, layers: int | Sequence[int]) -> PreTra
         teacher: a model whose layers are named as in BERT, RoBERTa or DistilBERT.
         layers: indices of the teacher's layers, from 1, or their number. A number selects every
             k-th layer including the last, the layers of the default layer map.
-
-    Returns:
-        a model of the teacher's class and width, with copied weights.
     """
     depth = teacher.config.num_hidden_layers
     if isinstance(layers, int):

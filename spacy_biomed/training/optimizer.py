@@ -91,11 +91,7 @@ class AdamW(Optimizer):
         return weights, gradient
 
     def clip_with(self, models: list[Model]) -> None:
-        """With `clip_together`, clip the next module's gradients together with those of its heads.
-
-        Args:
-            models: the heads, which are updated after the module.
-        """
+        """With `clip_together`, clip the next module's gradients with those of its heads."""
         self._clipped_with = models if self.clip_together else []
 
     def step_module(self, key: int, module: "torch.nn.Module") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +11,7 @@ import typer
 from spacy.training.initialize import init_nlp
 from wasabi import msg
 
-from ..errors import BiomedError
+from ..errors import BiomedError, install_command
 from ..files.outputs import replacing_file
 from ._shared import options
 from ._shared.bad_input import OneLineGroup, explaining_interruption, importing_extra
@@ -260,6 +261,8 @@ def _prepare_report(
     logger = given.get("training", {}).get("logger", {})
     if logger.get("@loggers") != "spacy_biomed.RichLogger.v1":
         raise BiomedError(f"{config}: --html needs the logger spacy_biomed.RichLogger.v1")
+    if find_spec("matplotlib") is None:
+        raise BiomedError(f"--html needs matplotlib: {install_command('train')}")
     # Now, not after the training.
     check_output(page, [config])
     folder = next(one for one in page.absolute().parents if os.path.exists(one))

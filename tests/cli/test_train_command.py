@@ -305,6 +305,13 @@ def test_a_page_at_the_end_has_the_evaluations_and_their_curves(tiny_config, tmp
         assert name in (output / "curves.svg").read_text() and name in text
 
 
+def test_without_matplotlib_no_training_is_begun(tiny_config, tmp_path, monkeypatch):
+    monkeypatch.setattr("spacy_biomed.cli.training.find_spec", lambda name: None)
+    line = refuse("train", tiny_config, "-o", tmp_path / "out", "--html", tmp_path / "page.html")
+    assert line.startswith("--html needs matplotlib: ")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_page_needs_a_logger_that_writes_rows(tiny_config, tmp_path):
     config = tmp_path / "other.cfg"
     text = tiny_config.read_text().replace("spacy_biomed.RichLogger.v1", "spacy.ConsoleLogger.v1")

@@ -504,6 +504,12 @@ def test_a_wrong_recall_is_refused_before_the_work(
     assert problem in refuse(str(pipeline), earlier, check=check, **recall)
 
 
+def test_without_scipy_no_calibration_is_begun(monkeypatch, pipeline, check, earlier):
+    monkeypatch.delattr("spacy_biomed.packaging.compression._write_and_compare")
+    monkeypatch.setattr("spacy_biomed.pipeline.ner.calibrating.find_spec", lambda name: None)
+    assert refuse(str(pipeline), earlier, check=check).startswith("calibrating needs SciPy")
+
+
 def test_an_unknown_precision_is_refused(pipeline, earlier):
     assert refuse(str(pipeline), earlier, precision="int4") == (
         "--precision int4: use fp32, int8 or fp16; did you mean int8?"

@@ -9,6 +9,7 @@ from without_training import WITHOUT_TRAINING, run_code
 
 from spacy_biomed import BiomedError
 from spacy_biomed.pipeline.linking.candidates import CandidateFinder, KnownNames
+from spacy_biomed.pipeline.linking.ranker import train_linking
 from spacy_biomed.terminologies import Terminology, build_terminology
 
 CSV = """id,name,synonyms,type,parent
@@ -272,6 +273,12 @@ def test_it_needs_neither_pytorch_nor_scipy(terms):
         "print(nlp(doc).ents[0]._.code)"
     )
     assert run_code(WITHOUT_TRAINING + code).strip() == "D1"
+
+
+def test_without_scipy_no_training_is_begun(terms, monkeypatch):
+    monkeypatch.setattr("spacy_biomed.pipeline.linking.ranker.find_spec", lambda name: None)
+    with pytest.raises(BiomedError, match="training a linker needs SciPy"):
+        train_linking(Terminology(terms), [])
 
 
 def test_a_document_without_entities_is_as_it_was(create):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -123,6 +124,8 @@ def train_linking(
 
     The mentions of each fifth of the documents are described with the names of the others.
     """
+    if find_spec("scipy") is None:
+        raise BiomedError(f"training a linker needs SciPy: {install_command('train')}")
     folds: list[list[Known]] = [[] for _ in range(FOLDS)]
     for fold, own in enumerate(folds):
         others = [one for place, one in enumerate(documents) if place % FOLDS != fold]
@@ -159,10 +162,8 @@ def _fit(known: Sequence[Known]) -> LinkRanker:
 
 def _fit_network(inputs: Floats2d, mention: Ints1d, is_right: np.ndarray) -> Weights:
     """Fit a network with L-BFGS to (candidates, inputs), and each one's mention and rightness."""
-    try:
-        from scipy.optimize import minimize
-    except ImportError as error:
-        raise BiomedError(f"training a linker needs SciPy: {install_command('train')}") from error
+    from scipy.optimize import minimize
+
     width = inputs.shape[1]
     sizes = [width, width * (1 + _HIDDEN)]
     count = int(mention[-1]) + 1

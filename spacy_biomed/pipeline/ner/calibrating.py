@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, get_args
 
 import numpy as np
@@ -55,7 +56,9 @@ def check_recall(
     recall_measure: RecallMeasure | None = None,
     unseen_share: float | None = None,
 ) -> None:
-    """Raise BiomedError if these arguments of `calibrate` are wrong, or do not fit together."""
+    """Raise BiomedError if these arguments of `calibrate` are wrong, or it lacks SciPy."""
+    if find_spec("scipy") is None:
+        raise BiomedError(f"calibrating needs SciPy: {install_command('train')}")
     check_target_recall("target_recall", target_recall)
     if recall_measure not in (None, *get_args(RecallMeasure)):
         advice = list_choices(str(recall_measure), get_args(RecallMeasure))
@@ -200,12 +203,7 @@ def _fit_curves(
     before = Reliability.measure(probability, is_right)
     if not len(probability):
         return Calibration([*recalls], 0, [], before, before)
-    try:
-        curves = fit_label_curves(probability, is_right, weight, label, head.labels, least)
-    except ImportError as error:
-        raise BiomedError(
-            f"calibrating needs SciPy ({error}): {install_command('train')}"
-        ) from error
+    curves = fit_label_curves(probability, is_right, weight, label, head.labels, least)
     head.cfg["calibration"] = {
         "predictions": len(probability),
         "unseen_share": unseen_share,

@@ -40,21 +40,29 @@ METRICS = {
 }
 
 
-@pytest.fixture
-def parts(tmp_path):
-    """A pipeline directory without weights, a corpus folder and a metrics file."""
-    corpus, metrics, pipeline = tmp_path / "corpus", tmp_path / "m.json", tmp_path / "model-best"
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with a pipeline without weights, a corpus folder and a metrics file."""
+    folder = tmp_path_factory.mktemp("made")
+    corpus, pipeline = folder / "corpus", folder / "model-best"
     corpus.mkdir()
     (corpus / "corpus.json").write_text(json.dumps(DESCRIPTION), encoding="utf8")
     spacy.tokens.DocBin(docs=[spacy.blank("en")("a b")]).to_disk(corpus / "train.spacy")
-    metrics.write_text(json.dumps(METRICS), encoding="utf8")
+    (folder / "m.json").write_text(json.dumps(METRICS), encoding="utf8")
     config = fill_config(corpus, encoder="biobert", epochs=1, seed=3)
     nlp = spacy.util.load_model_from_config(config, auto_fill=True)
     nlp.get_pipe("biomed_ner").add_label("Disease")
     pipeline.mkdir()
     (pipeline / "meta.json").write_text(json.dumps(nlp.meta), encoding="utf8")
     nlp.config.to_disk(pipeline / "config.cfg")
-    return pipeline, {"corpus": corpus, "metrics": metrics}
+    return folder
+
+
+@pytest.fixture
+def parts(made, tmp_path):
+    """A copy of the pipeline directory; the paths of a corpus folder and a metrics file."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "model-best", {"corpus": tmp_path / "corpus", "metrics": tmp_path / "m.json"}
 
 
 def describe(parts, output, **settings):

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pickle
 import tarfile
 from collections import defaultdict
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 import catalogue
 import pytest
 from fault_injection import choose_tries, is_campaign
+from filelock import FileLock
 from forked_commands import fork_workers, save_time
 from small_encoders import NO_DROPOUT, SMALL, SMALL_DISTILBERT
 
@@ -92,6 +94,26 @@ def corpora_dir(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that the tests of a module share."""
     return tmp_path_factory.mktemp("shared")
+
+
+@pytest.fixture(scope="session")
+def convert_starter(tmp_path_factory: pytest.TempPathFactory) -> Callable:
+    """Convert a starter corpus by name, once for all processes; return the report."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "starters"
+    folder.mkdir(exist_ok=True)
+
+    def convert(name):
+        from spacy_biomed.corpora import convert_corpus
+
+        written = folder / f"{name}.pickle"
+        with FileLock(folder / f"{name}.lock"):
+            if not written.exists():
+                report = convert_corpus(name, REPOSITORY / "assets" / name, folder / name)
+                written.write_bytes(pickle.dumps(report))
+        return pickle.loads(written.read_bytes())
+
+    return convert
 
 
 # The text for the vocabularies of the small encoders below.

@@ -4,6 +4,7 @@ Each is there twice: in int8, and below it in PyTorch, for training.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,7 +20,6 @@ from spacy.training import Example
 from without_training import WITHOUT_TRAINING, run_code
 
 from spacy_biomed.cli import app
-from spacy_biomed.corpora import convert_corpus
 from spacy_biomed.formats.spacy_docs import read_docs
 from spacy_biomed.packaging.building import plan
 from spacy_biomed.packaging.pipeline_recipe import read_pipeline_recipe
@@ -93,18 +93,20 @@ def test_processes_that_are_spawned_find_what_one_finds(name, tmp_path):
         "    assert found[0] == found[1] and any(found[0]), found\n",
         encoding="utf8",
     )
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_TRAINING, encoding="utf8")
     command = [sys.executable, str(script), str(PIPELINES / name)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_training_goes_on_from_the_pytorch_form_of_an_included_pipeline(name, tmp_path):
+def test_training_goes_on_from_the_pytorch_form_of_an_included_pipeline(name, convert_starter):
     corpus = {"en_biomed_ner": "starter_en", "en_clinical_deid": "starter_deid"}.get(
         name, "starter_es"
     )
-    convert_corpus(corpus, REPOSITORY / "assets" / corpus, tmp_path / corpus)
-    update = create_update(tmp_path / corpus, source=str(PIPELINES / name))
+    folder = convert_starter(corpus).output
+    update = create_update(folder, source=str(PIPELINES / name))
     assert update.config["vars"]["source"] == str(PIPELINES / name / "trainable")
 
 
@@ -189,9 +191,8 @@ def test_a_pipeline_is_as_good_on_a_real_test_part(
         ("es_clinical_ner", "starter_clinical_es", {"DIAGNOSTICO": 0.85, "PROCEDIMIENTO": 0.83}),
     ],
 )
-def test_a_pipeline_reads_clinical_notes(tmp_path, name, corpus, measured):
-    convert_corpus(corpus, REPOSITORY / "assets" / corpus, tmp_path / corpus)
-    check_scores(name, tmp_path / corpus / "test.spacy", measured)
+def test_a_pipeline_reads_clinical_notes(convert_starter, name, corpus, measured):
+    check_scores(name, convert_starter(corpus).output / "test.spacy", measured)
 
 
 def check_scores(name, test, measured):

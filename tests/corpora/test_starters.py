@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ from spacy.vocab import Vocab
 
 from spacy_biomed.annotations.pairs import get_pair
 from spacy_biomed.corpora.conversion_report import ConversionReport
-from spacy_biomed.corpora.convert import convert_corpus
 from spacy_biomed.corpora.corpus_catalogue import CorpusEntry, all_corpora
 from spacy_biomed.formats.spacy_docs import read_docs
 
@@ -22,12 +22,10 @@ MARKS = re.compile(r"<< | >>|\[\[ | \]\]")
 
 @pytest.fixture(scope="module", params=STARTERS, ids=lambda entry: entry.name)
 def starter(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, convert_starter: Callable
 ) -> tuple[CorpusEntry, ConversionReport]:
     """The entry of each starter corpus, and what its conversion found."""
-    entry = request.param
-    output = tmp_path_factory.mktemp("starters") / entry.name
-    return entry, convert_corpus(entry.name, ASSETS / entry.name, output)
+    return request.param, convert_starter(request.param.name)
 
 
 @pytest.mark.slow(least=1)

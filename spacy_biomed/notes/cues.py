@@ -2,9 +2,10 @@
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from itertools import chain, product
+from itertools import chain, pairwise, product
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -35,10 +36,15 @@ _GROUP = re.compile(
     )
 )
 _FAR = 1 << 30
-_FARTHEST_ITEM = 12  # words before a cue in which a comma is looked for
+_LONGEST_LIST = 40  # words before a cue in which commas are looked for
 _END = 0  # not the hash of a word
 # In terms, the beginning or the end of a sentence.
 _SENTENCE_END, _COMMA = get_string_id("¶"), get_string_id(",")
+_JOINING = {
+    get_string_id(word) for word in ("and", "or", "nor", "&", "/", "y", "e", "o", "u", "ni")
+}
+_ARTICLES = ("the", "a", "an", "his", "her", "el", "la", "los", "las", "su", "sus")
+_IN_LISTS = _JOINING.union(map(get_string_id, _ARTICLES))
 
 
 class _Group(NamedTuple):
@@ -150,7 +156,8 @@ class CueMatcher:
         """
         # A mention of white space alone may be at the end, in no sentence.
         sentences = [*sentences, -1]
-        forward, backward = self._match(words, sentences, mentions if taken is None else taken)
+        taken = mentions if taken is None else taken
+        forward, backward = self._match(words, sentences, mentions, taken)
         starts: list[_Place] = [(start, sentences[start], {}) for start, _ in mentions]
         _sweep(forward, starts)
         # Backward is forward in the text as read from its end.
@@ -160,13 +167,18 @@ class CueMatcher:
         return [_settle(found) for _, _, found in starts]
 
     def _match(
-        self, words: Sequence[int], sentences: Sequence[int], mentions: Sequence[tuple[int, int]]
+        self,
+        words: Sequence[int],
+        sentences: Sequence[int],
+        every: Sequence[tuple[int, int]],
+        mentions: Sequence[tuple[int, int]],
     ) -> tuple[list[_Found], list[_Found]]:
         """The first and longest terms that do not overlap, of each direction those that act in it.
 
         Backward, a term ends with its first word, and places are negative.
         """
         root = self._root
+        ends = {end: start for start, end in every if start < end}
         # A mention that is a term ("mother") may be within a longer term ("mother reports").
         mentions = [(start, end) for start, end in mentions if not self._is_term(words[start:end])]
         mention_ends = dict(mentions)
@@ -205,7 +217,9 @@ class CueMatcher:
                 if groups[0]:
                     forward.append((start if limit else past, number, groups[0]))
                 if groups[1]:
-                    backward.append((-start, number, _within_item(words, start, groups[1])))
+                    first_word = bisect_left(sentences, number, 0, start)
+                    limited = _within_list(words, first_word, start, ends, groups[1])
+                    backward.append((-start, number, limited))
                 if groups[3]:  # the first word may begin a term that is not of a sentence's start
                     past = start + (first is root)
         return forward, backward
@@ -217,13 +231,61 @@ class CueMatcher:
         return _END in node
 
 
-def _within_item(words: Sequence[int], start: int, groups: Sequence[_Group]) -> Sequence[_Group]:
-    """Groups of a cue; the reach of those of an item ends after the last comma before the cue."""
-    if not any(group.is_item for group in groups):
+def _within_list(
+    words: Sequence[int], first: int, start: int, ends: Mapping[int, int], groups: Sequence[_Group]
+) -> Sequence[_Group]:
+    """Groups of a cue backward, which reaches over a comma only to further items of its list.
+
+    "Fever, a cough and rash resolved" is a list of three. "AKI on CKD, fever resolved" is none,
+    since more than a mention stands before the comma. Without "and", a list is only negated.
+
+    Args:
+        words: hashes of the words.
+        first: the first word of the sentence.
+        start: the first word of the cue.
+        ends: the first word of each mention by its end.
+        groups: what the cue does.
+    """
+    first = max(first, start - _LONGEST_LIST)
+    end = start - (start > first and words[start - 1] == _COMMA)
+    commas = [place for place in range(end - 1, first, -1) if words[place] == _COMMA]
+    if not commas:
         return groups
-    before = words[max(start - _FARTHEST_ITEM, 0) : start][::-1]
-    most = before.index(_COMMA, 1) - 1 if _COMMA in before[1:] else _FAR
-    return [one._replace(reach=min(one.reach, most)) if one.is_item else one for one in groups]
+    item = start - commas[0] - 1
+    mentions, others = _read_item(words, commas[0] + 1, end, ends)
+    if not mentions:  # "fever, which lasted for days, resolved"
+        return [one._replace(reach=min(one.reach, item)) if one.is_item else one for one in groups]
+    is_joined = not _JOINING.isdisjoint(words[commas[0] + 1 : start])
+    reach = item
+    if others <= 1:
+        for comma, before in pairwise([*commas, first - 1]):
+            found, others = _read_item(words, before + 1, comma, ends)
+            if found != [comma] or others > is_joined:
+                break
+            reach = start - before - 1
+    limited = []
+    for one in groups:
+        is_list = not one.is_item and (is_joined or one.category == "negated")
+        if is_list and reach > item and one.reach >= start - mentions[0]:
+            limited.append(one._replace(reach=reach))
+        else:
+            limited.append(one._replace(reach=min(one.reach, item)))
+    return limited
+
+
+def _read_item(
+    words: Sequence[int], first: int, end: int, ends: Mapping[int, int]
+) -> tuple[list[int], int]:
+    """The ends of the mentions in an item of a list, the last first, and how many other words."""
+    found, others = [], 0
+    while end > first:
+        if end in ends:
+            found.append(end)
+            end = ends[end]
+        else:
+            end -= 1
+            others += words[end] not in _IN_LISTS
+    return found, others
 
 
 @cache

@@ -66,6 +66,10 @@ def find(text, own=None):
         ("isn't so ILL", [set()]),
         ("ASPIRIN daily , METFORMIN stopped", [set(), {"negated"}]),
         ("GOUT , ASPIRIN and METFORMIN , stopped", [set(), {"negated"}, {"negated"}]),
+        ("PAIN daily , FEVER negative", [set(), {"negated"}]),
+        ("PAIN , FEVER , COUGH negative", [{"negated"}, {"negated"}, {"negated"}]),
+        ("GOUT in PAIN , FEVER negative", [set(), set(), {"negated"}]),
+        ("PAIN , which comes and goes , negative", [set()]),
         ("- ILL - FEVER . - COUGH", [{"negated"}, set(), {"negated"}]),
     ],
 )

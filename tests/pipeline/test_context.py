@@ -254,6 +254,12 @@ def test_the_included_pipelines_mark_what_is_negated_without_torch(pipeline, tex
 # hypothetical, family. Kinds of wordings, of which the corpora have few.
 WORDINGS = {
     "es": """
+[Depresión] en tratamiento con [=sertralina], [ideación suicida n] negativa
+[Neumonía] tratada con [=ceftriaxona], [SARM n] negativo
+[Asma] desde la infancia, [sibilancias n] ausentes
+[Gripe n], [COVID n], [VRS n] negativo. [VHB n], [VHC n] y [VIH n] negativos
+La [fiebre n], la [tos n] y las [mialgias n] han cedido
+[EPOC] con [=tiotropio], [cáncer de pulmón h] en 2010. [HTA] con [=enalapril], [TEP u] sospechado
 No solo presenta [fiebre] sino también [tos]
 El paciente presenta [exantema]
 [HTA n]: no. [DM n]: no. [Dislipemia]: sí
@@ -606,6 +612,16 @@ Diagnosis of [gout u] is queried. Mediastinal [mass u] query. Last [UTI h] in Ju
 She is keen to avoid [=clozapine n]. Failed [=methotrexate h]
 0/18 nodes positive for [carcinoma n]. Parents concerned about [autism u]
 Prev [PE nh]: N. Given [=aspirin] by EMS. RULED OUT: [PE n]
+[Depression] on [=sertraline], [suicidal ideation n] negative
+[Pneumonia] improving, [ARDS n] resolved
+[CHF] stable on [=furosemide], [edema n] resolved
+[AKI] on [CKD], [hyperkalemia n] resolved. [Cirrhosis] with [ascites], [SBP n] ruled out
+[Fever n], [cough n], [dyspnea n] denied
+[Chest pain n], [dyspnea n] and [syncope n] absent
+Her [fever n], [cough n] and [myalgia n] have resolved
+[HTN] on [=lisinopril], [PE u] suspected. [Pneumonia] on CXR, [CHF u] possible
+[Diabetes], [hypertension], [MI h] in 2015
+[Vomiting] persists, [diarrhea n] resolved
 [Gout n] (M10.9) denied. Negative for the following: [fever n]""",
 }
 

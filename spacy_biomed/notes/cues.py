@@ -98,12 +98,12 @@ class CueMatcher:
     """Finds which mentions are in the scope of cues, in the manner of NegEx and ConText.
 
     A cue ("no evidence of", "ruled out") reaches forward, backward or both ways, to the next stop
-    ("but") or the end of the sentence. Of terms that overlap, the first counts, and of these the
-    longest; a term that only looks like a cue ("not only") thus hides the cue within it. A stop
-    and a term of "own" hide nothing. A term that overlaps a mention counts only if it is the whole
-    mention ("mother"), or begins it and is in no name of a disease or drug ("denies fever"). A
-    mention is negated or uncertain, not both: the nearest cue decides, "uncertain" if both are as
-    near.
+    ("but") or the end of the sentence, and backward over commas only in a list. Of terms that
+    overlap, the first counts, and of these the longest; a term that only looks like a cue ("not
+    only") thus hides the cue within it. A stop and a term of "own" hide nothing. A term that
+    overlaps a mention counts only if it is the whole mention ("mother"), or begins it and is in no
+    name of a disease or drug ("denies fever"). A mention is negated or uncertain, not both: the
+    nearest cue decides, "uncertain" if both are as near.
 
     Sources: Chapman et al. 2001, "A Simple Algorithm for Identifying Negated Findings and Diseases
     in Discharge Summaries"; Harkema et al. 2009, "ConText: An Algorithm for Determining Negation,

@@ -24,7 +24,7 @@ from ..formats.documents import Document, Mention, Offsets, Relation, list_conce
 CONCEPT = "concept"
 
 _NO_CONCEPT = frozenset(
-    {"-", "-1", "<null>", "none", "null", "nil", "cui-less", "nocode", "no_code"}
+    {"-", "-1", "<null>", "none", "null", "nil", "cui-less", "cuiless", "nocode", "no_code"}
 )
 
 # A mention's label and fragments: mentions with the same key are one mention.

@@ -44,7 +44,7 @@ _WHOLE_TEXT = "text notetext documenttext fulltext content texto tweet"
 _CODIESP = ["filename", "label", "code", "text", "position"]
 _SPANS = re.compile(r"[\[(]*\d+[ ,-]+\d+(?:[\])]*[;, ]+[\[(]*\d+[ ,-]+\d+)*[\])]*")
 _OFFSET = re.compile(r"(\d+)(?:\.0)?")
-_SUM = re.compile(r"[\w.:-]+(?: ?\+ ?[\w.:-]+)+")
+_SUM = re.compile(r"[\w./:-]+(?: ?\+ ?[\w./:-]+)+")
 
 
 class _Row(NamedTuple):
@@ -129,7 +129,9 @@ def read_mention_tables(
     if not chosen and not texts and not any(one.is_dir() for one in roots):
         near = _find_near(roots[0].absolute().parent, rows)
         chosen = _choose_texts(near, rows, encoding, are_given=False)
-    texts |= {name: (f"{file}:1", _read(file, encoding)) for name, file in chosen.items()}
+    for name, file in chosen.items():
+        with leaving_out():
+            texts[name] = (f"{file}:1", _read(file, encoding))
     sources = {Path(where.rpartition(":")[0]) for where, _ in texts.values()}
     sources |= {one.path for one in tables if one.find_roles()}
     _tell_others([one for one in [*files, *near] if one not in sources])
@@ -186,8 +188,8 @@ def _read(file: Path, encoding: str) -> str:
 
 def _read_table(path: Path, encoding: str) -> _Table:
     """Read a table; one that has neither mentions nor texts has no rows."""
-    lines = read_text_lines(path, Layout(encoding))
-    first = next((one.value for one in lines if one.value and one.value.strip()), "")
+    lines = (one.value or "" for one in read_text_lines(path, Layout(encoding)))
+    first = next(filter(str.strip, lines), "")
     delimiter = max("\t;,|", key=first.count)
     names, is_tsv = [cell.strip(' "') for cell in first.split(delimiter)], delimiter == "\t"
     has_header = len(names) != len(_CODIESP) or not _SPANS.fullmatch(names[-1])
@@ -272,8 +274,8 @@ def _choose_texts(
         if name in named or (are_given and (not named or top in file.parents)):
             chosen[name] = file
             for other in by_name[name]:
-                is_same = fitting[other.parent] < fitting[file.parent]
-                if not is_same and _read(file, encoding) != _read(other, encoding):
+                may_be = other != file and fitting[other.parent] == fitting[file.parent]
+                if may_be and _read(file, encoding) != _read(other, encoding):
                     raise BiomedError(
                         f"{file}: {other} has the same name and another text; give one of the two"
                     )

@@ -61,7 +61,7 @@ def test_fragments_codes_and_other_columns(tmp_path):
     table = (
         "filename\tlabel\tposition\ttext\tcode\tsemantic_rel\n"
         "nota1\tSINTOMA\t35 43;52 62\tdolor de de espalda\t161891005\tEXACT\n"
-        "nota1\tSINTOMA\t52 62;35 40\tde espalda dolor\t22253000+77568009\tNARROW\n"
+        "nota1\tSINTOMA\t52 62;35 40\tde espalda dolor\t8000/3/H + 8140/3\tNARROW\n"
         "nota1\tSINTOMA\t24 27\ttos\tNO_CODE\t\n"
     )
     document = read_one(tmp_path, table)
@@ -72,7 +72,7 @@ def test_fragments_codes_and_other_columns(tmp_path):
     ]
     assert [one.attributes for one in document.mentions] == [
         {"semantic_rel": "EXACT", "concept": "161891005"},
-        {"semantic_rel": "NARROW", "concept": "22253000; 77568009"},
+        {"semantic_rel": "NARROW", "concept": "8000/3/H; 8140/3"},
         {"concept": "NO_CODE"},
     ]
 
@@ -151,6 +151,14 @@ def test_rows_that_do_not_fit_are_named_or_left_out(tmp_path, rows, message):
         document = read_one(tmp_path, HEADER + rows + good)
     assert mentions(document) == [("SINTOMA", ((24, 27),), "tos")]
     assert [one.kind for one in log.changes] == ["left out"]
+
+
+def test_a_text_in_another_encoding_is_named_or_left_out(tmp_path):
+    write(tmp_path, nota1=TEXT, nota2="Él.".encode("latin-1"), a_tsv=HEADER + FEVER)
+    with pytest.raises(BiomedError, match=r"nota2\.txt:1: the byte at offset 0 is not UTF-8"):
+        read(tmp_path)
+    with keeping_log("skip"):
+        assert [one.id for one in read(tmp_path)] == ["nota1"]
 
 
 def test_the_message_of_a_missing_text_is_given_once_for_each(tmp_path):

@@ -4,6 +4,7 @@ from bisect import bisect_right
 
 from spacy.tokens import Span
 
+from ..errors import BiomedError
 from .document_keys import declare_extension
 
 SECTIONS = "sections"
@@ -23,5 +24,8 @@ def get_section(span: Span) -> str | None:
     sections = span.doc.spans.get(SECTIONS)
     if not sections:
         return None
-    place = bisect_right(sections, span.start, key=lambda section: section.start)
+    try:
+        place = bisect_right(sections, span.start_char, key=lambda one: one.start_char)
+    except IndexError as error:  # the retokenizer leaves span groups as they are
+        raise BiomedError("tokens were merged: do that before biomed_sections") from error
     return sections[place - 1].label_ if place else None

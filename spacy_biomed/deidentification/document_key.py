@@ -48,12 +48,7 @@ class DocumentKey:
         self._key = blake2b(_encode(str(seed), scope), key=key).digest()
 
     def digest(self, size: int, *what: str) -> bytes:
-        """Pseudorandom bytes.
-
-        Args:
-            size: number of bytes, 1 to 64.
-            what: the purpose; the same strings give the same bytes.
-        """
+        """Pseudorandom bytes, 1 to 64, for a purpose: the same strings give the same bytes."""
         return blake2b(_encode(*what), key=self._key, digest_size=size).digest()
 
     def number(self, below: int, *what: str) -> int:

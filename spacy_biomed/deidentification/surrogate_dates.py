@@ -177,12 +177,7 @@ class DateShift:
         return None if first is None or second is None else first + parts[2] + second
 
     def read(self, text: str) -> list[tuple[bool, date]]:
-        """Parse a date, or a range of dates.
-
-        Returns:
-            for each date whether it has a year, and the day; empty if the text cannot be parsed, or
-            is only a day of the week.
-        """
+        """For each date whether it has a year, and the day; none of other texts and weekdays."""
         match = self._match(text)
         if match is None:
             parts = _RANGE.fullmatch(text)

@@ -187,13 +187,10 @@ class PlaceSurrogates:
         self._formats = formats
 
     def place(self, text: str) -> str | None:
-        """The surrogate of a town, an address or a postcode.
+        """The surrogate of a town, an address or a postcode; None if all words stay.
 
         Numbers, postcodes and names whose words all have less than three letters keep their format.
         Words such as Calle or Street stay. All other names become names of towns.
-
-        Returns:
-            the surrogate; None if the text contains only words that stay.
         """
         written, last = [], 0
         for start, end, is_proper in _parts(text):

@@ -137,6 +137,12 @@ def forward(
     if is_train:
         model.own_encoder = model.encoder
     batch, backprop_batch = _read(model, docs, is_train)
+    own, given = model.get_dim("nO"), batch.hidden.shape[1]
+    if given != own:
+        raise BiomedError(
+            f"a head was trained on vectors of {own} numbers, and the encoder here gives {given}: "
+            "add the encoder of the head's pipeline before it, under another name"
+        )
     outputs, backprop_pooling = POOLINGS[model.attrs["pooling"]](model.ops, batch)
 
     def backprop(d_outputs: list) -> list:

@@ -105,12 +105,7 @@ class BiomedAssertion(CalibratedHead, LabelHead):
         return Predictions(spans, self._predict_probabilities(docs, spans))
 
     def judge(self, examples: Sequence[Example]) -> tuple[Floats2d, Floats2d]:
-        """Predict the assertions of gold entities.
-
-        Returns:
-            the probabilities, and the gold values with NaN where nothing is annotated, (entities,
-            labels) each.
-        """
+        """The probabilities of gold entities, and the gold values, which may be NaN, by label."""
         spans, targets = self._gold(examples)
         docs = [example.predicted for example in examples]
         return self._predict_probabilities(docs, spans), targets

@@ -107,15 +107,11 @@ class EncoderHead(DescribedHead, BatchLearner):
         return tuple(self.cfg["labels"])
 
     def add_label(self, label: str) -> int:
-        """Add a label; return 1 if it is new, else 0.
-
-        Raises:
-            ValueError: if the label is new and the model's output is already sized.
-        """
+        """Add a label, to a trained model by `grow`; return 1 if it is new, else 0."""
         if label in self.cfg["labels"]:
             return 0
         if self.model.has_dim("nO"):
-            raise ValueError(Errors.E922.format(name=self.name, nO=self.model.get_dim("nO")))
+            self.grow([label])
         self.cfg["labels"] = [*self.cfg["labels"], label]
         self.vocab.strings.add(label)
         return 1
@@ -127,7 +123,7 @@ class EncoderHead(DescribedHead, BatchLearner):
     def grow(self, labels: list[str]) -> None:
         """Add outputs for further labels after those of the trained model, if it can grow."""
         raise BiomedError(
-            f"the corpus has labels that '{self.name}' does not know "
+            f"there are labels that '{self.name}' does not know "
             f"({', '.join(map(quote, labels))}), and trained heads of this kind cannot learn new "
             "labels: leave them out, or train from scratch (`spacy biomed init-config --encoder`)"
         )
@@ -226,7 +222,12 @@ class EncoderHead(DescribedHead, BatchLearner):
     def predict_scores(self, docs: Any) -> Any:
         """What the model gives for documents, or for what else it reads: only finite numbers."""
         self._check_encoder()
-        scores = self.model.predict(docs)
+        try:
+            scores = self.model.predict(docs)
+        except (KeyError, ValueError) as error:
+            if has_weights(self.model):
+                raise
+            raise ValueError(Errors.E109.format(name=self.name)) from error
         check_scores(scores.dataXd if isinstance(scores, Ragged) else scores, self.name)
         return scores
 
@@ -389,6 +390,11 @@ def _finish_loading(head: EncoderHead) -> EncoderHead:
                 node.set_param(name, node.get_param(name).astype("float32"))
     check_layers(head.model, head.name)
     return head
+
+
+def has_weights(model: Model) -> bool:
+    """Whether a model was initialised, or loaded."""
+    return all(node.has_param(name) for node in model.walk() for name in node.param_names)
 
 
 def skip_batch(model: Model, docs: list[Doc]) -> bool:

@@ -37,12 +37,12 @@ def get_confidence(span: Span) -> float | None:
     return found.get(span.label_) if isinstance(found, dict) else found
 
 
-def set_confidence(span: Span, value: float | None) -> None:
-    """Set `span._.confidence`, without the time that `span._` takes."""
+def set_confidence(span: Span, value: float | dict[str, float] | None) -> None:
+    """Set `span._.confidence`, without the time of `span._`; from `Doc.to_json`, of each label."""
     stored, key = document_keys.get_user_data(span.doc), _confidence_key(span)
     found = stored.get(key)
     others = found if isinstance(found, dict) else {}
-    stored[key] = {**others, span.label_: value}
+    stored[key] = others | (value if isinstance(value, dict) else {span.label_: value})
 
 
 def _confidence_key(span: Span) -> tuple[str, str, int, int]:

@@ -7,7 +7,7 @@ processes share it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -157,13 +157,6 @@ class Terminology:
         if len(names) > _COMPARED:
             names = names[np.argpartition(-count, _COMPARED)[:_COMPARED]]
         return names
-
-    def list_names(self) -> Iterator[tuple[str, str]]:
-        """The id of the concept and the text of each name."""
-        firsts = self._arrays["first_names"].tolist()
-        for id, first, last in zip(self._arrays["ids"].tolist(), firsts, firsts[1:], strict=False):
-            for name in range(first, last):
-                yield id.decode(), self._read_name(name)
 
     def get_place(self, id: str) -> int | None:
         """The place of a concept by its id."""

@@ -14,7 +14,7 @@ from thinc.api import Config
 
 from ..errors import BiomedError, quote
 from ..pipeline.component_classes import find_described
-from ..pipeline.encoder_head import CalibratedHead, EncoderHead, add_labels
+from ..pipeline.encoder_head import CalibratedHead, EncoderHead, add_labels, has_weights
 from ..pipeline.ner import BiomedNER
 from ..pipeline.pipeline_loading import find_trainable, load_pipeline
 from .config import fill_config, read_description
@@ -168,7 +168,12 @@ def continue_pipeline_v1(source: str, components: list[str]) -> Callable[[Langua
         config = nlp.config.interpolate()
         (corpus,) = resolve_dot_names(config, [config["training"]["train_corpus"]])
         for name in components:
-            head = nlp.get_pipe(name)
+            head: Any = nlp.get_pipe(name)
+            if not has_weights(head.model):
+                raise BiomedError(
+                    f"[components.{name}] has no weights to go on from: give it source = "
+                    f"{quote(source)}, as `spacy biomed init-config --source` does"
+                )
             if isinstance(head, EncoderHead) and (new := add_labels(head, corpus(nlp))):
                 logger.info("Added labels to '%s': %s", name, ", ".join(new))
         has_moving_encoder = any(nlp.get_pipe_meta(one).factory == TRAINABLE for one in components)
@@ -181,8 +186,15 @@ def continue_pipeline_v1(source: str, components: list[str]) -> Callable[[Langua
 
 
 def _copy_tokenizer(nlp: Language, source: str) -> None:
-    """Raise BiomedError if the tokenizer of the pipeline `source` is of another kind."""
-    other = spacy.load(source, exclude=nlp.component_names)
+    """Raise BiomedError if the pipeline `source` is not there, or has another kind of tokenizer."""
+    try:
+        other = spacy.load(source, exclude=nlp.component_names)
+    except OSError as error:
+        raise BiomedError(
+            f"[initialize.before_init] source = {quote(source)}: no such pipeline, and training "
+            "begins with it; to train a loaded pipeline further, use `nlp.resume_training()` in "
+            "place of `nlp.initialize()`, and `initialize` of a component that you have added"
+        ) from error
     own, others = (one.config.interpolate()["nlp"]["tokenizer"] for one in (nlp, other))
     if own != others:
         raise BiomedError(

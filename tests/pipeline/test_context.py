@@ -60,6 +60,17 @@ def test_sections_say_what_is_family_and_past():
     ]
 
 
+def test_merged_tokens_have_their_sections_if_they_were_merged_before():
+    nlp = create(words=("ANTECEDENTES FAMILIARES", "gota"))
+    expected = [(ent.text, ent._.section) for ent in nlp(NOTE).ents]
+    nlp.add_pipe("merge_entities")
+    with pytest.raises(BiomedError, match="do that before biomed_sections"):
+        [ent._.section for ent in nlp(NOTE).ents]
+    nlp.remove_pipe("biomed_sections")
+    nlp.add_pipe("biomed_sections")
+    assert [(ent.text, ent._.section) for ent in nlp(NOTE).ents] == expected
+
+
 @pytest.mark.parametrize(
     ("language", "text"),
     [

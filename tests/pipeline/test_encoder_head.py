@@ -66,6 +66,20 @@ def test_batches_that_fail_go_to_the_error_handler_and_the_others_on(monkeypatch
     assert name == "biomed_ner" and failed == docs[2:4] and isinstance(error, ZeroDivisionError)
 
 
+@pytest.mark.parametrize(
+    "factory",
+    ["ner", "textcat", "similarity", "relations", "document_relations", "assertion", "qa"],
+)
+def test_a_head_without_weights_says_that_it_is_to_be_initialised(tiny_bert, factory):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("biomed_transformer", config={"model": {"name": str(tiny_bert)}})
+    nlp.initialize()
+    nlp.add_pipe(f"biomed_{factory}", "mine")
+    for annotate in (nlp, lambda text: list(nlp.pipe([text]))):
+        with pytest.raises(ValueError, match=r"E109.*'mine'"):
+            annotate("Aspirin prevents stroke")
+
+
 # Heads that are put on an encoder of another pipeline
 
 
@@ -111,6 +125,18 @@ def test_a_head_on_an_encoder_that_it_was_not_trained_with_says_so_once(saved, w
         nlp("Aspirin prevents stroke")
     with pytest.warns(UserWarning, match="'biomed_textcat' comes from another pipeline"):
         put_together(saved, "other", way).to_disk(tmp_path / "saved")
+
+
+def test_a_head_on_an_encoder_of_another_width_is_refused(saved):
+    nlp = put_together(saved, "own", "add_pipe")
+    listener = next(nlp.get_pipe("biomed_textcat").model.walk(order="dfs_post"))
+    listener.set_dim("nO", 8, force=True)
+    reference = nlp.make_doc("Aspirin prevents stroke")
+    reference.cats = {"A": 1.0}
+    example = Example(nlp.make_doc(reference.text), reference)
+    for use in (lambda: nlp(reference.text), lambda: nlp.update([example])):
+        with pytest.raises(BiomedError, match="of 8 numbers, and the encoder here gives 16"):
+            use()
 
 
 @pytest.mark.parametrize("way", ["add_pipe", "config"])

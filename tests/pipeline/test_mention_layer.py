@@ -1,7 +1,7 @@
 """Entities of a low confidence, removed from every layer."""
 
 import spacy
-from spacy.tokens import Span
+from spacy.tokens import Doc, Span
 
 from spacy_biomed.annotations import SpanRelation
 from spacy_biomed.pipeline.mention_layer import install_extensions, keep_confident
@@ -37,3 +37,9 @@ def test_with_the_lowest_confidence_everything_stays():
     doc = make_doc()
     keep_confident(doc, 0.0)
     assert (len(doc.ents), len(doc.spans["layer"]), len(doc._.relations)) == (3, 2, 2)
+
+
+def test_confidences_are_written_to_json_and_read_from_it():
+    doc = make_doc()
+    read = Doc(doc.vocab).from_json(doc.to_json(underscore=["confidence"]))
+    assert [ent._.confidence for ent in read.ents] == [0.2, 0.8, None]

@@ -359,11 +359,26 @@ def test_a_corpus_without_mentions_is_refused(make_pipeline):
         nlp.initialize(lambda: toy_examples(nlp))
 
 
-def test_no_label_is_added_to_a_sized_model(make_pipeline):
-    _, head = ready(make_pipeline)
-    assert head.add_label("A") == 0
-    with pytest.raises(ValueError, match="E922"):
-        head.add_label("C")
+def test_a_trained_head_learns_a_label_that_is_added(make_pipeline):
+    nlp = trained(make_pipeline)
+    head = nlp.get_pipe(NER)
+    before = [[(ent.text, ent.label_) for ent in nlp(text).ents] for text, _ in TOY]
+    assert (head.add_label("DRUG"), head.add_label("AGE")) == (0, 1)
+    assert head.labels == ("DISEASE", "DRUG", "AGE")
+    assert [[(ent.text, ent.label_) for ent in nlp(text).ents] for text, _ in TOY] == before
+    example = make_example(nlp, "aged seventy", [(5, 12, "AGE")])
+    optimizer = AdamW_v1(5e-3)
+    for _ in range(80):
+        nlp.update([example, *toy_examples(nlp)], sgd=optimizer)
+    assert [(ent.text, ent.label_) for ent in nlp("aged seventy").ents] == [("seventy", "AGE")]
+
+
+def test_documents_of_another_vocabulary_are_annotated(make_pipeline):
+    nlp = trained(make_pipeline)
+    found = [nlp(spacy.blank("en").make_doc(text)) for text, _ in TOY]
+    assert [[(ent.start_char, ent.end_char, ent.label_) for ent in doc.ents] for doc in found] == [
+        mentions for _, mentions in TOY
+    ]
 
 
 def test_an_unknown_scheme_is_refused(make_pipeline):

@@ -225,7 +225,7 @@ def test_trf_data_is_that_of_the_last_run(make_pipeline):
 def test_which_documents_keep_their_encoding(make_pipeline, heads, settings, stays):
     nlp, examples, optimizer = initialised(make_pipeline, heads, **settings)
     nlp.update(examples, sgd=optimizer)
-    for doc in [nlp("Aspirin"), *nlp.pipe(text for text, _ in TRAINING)]:
+    for doc in [nlp("Aspirin"), nlp(""), *nlp.pipe(text for text, _ in TRAINING)]:
         assert (get_encoding(doc) is not None) == stays
         assert (doc._.trf_data is not None) == stays
 

@@ -291,6 +291,19 @@ def test_a_tokenizer_of_another_kind_is_refused(update):
         init_nlp(update.config)
 
 
+def test_a_source_that_is_no_longer_there_is_named(update):
+    update.config["initialize"]["before_init"]["source"] = "moved"
+    with pytest.raises(BiomedError, match=r"\] source = 'moved': no such pipeline.*resume"):
+        init_nlp(update.config)
+
+
+def test_a_component_that_is_not_sourced_is_named(update, trained):
+    update.config["components"][NER] = spacy.load(trained).config["components"][NER]
+    message = rf"\[components.{NER}\] has no weights to go on from: give it source = "
+    with pytest.raises(BiomedError, match=message):
+        init_nlp(update.config)
+
+
 def test_a_head_that_cannot_grow_says_so():
     nlp = spacy.blank("en")
     head = nlp.add_pipe("biomed_textcat")

@@ -179,10 +179,9 @@ class BiomedNER(CalibratedHead, LabelHead):
     def predict(self, docs: Iterable[Doc]) -> list[PredictedMentions]:
         """Find the entities of each document, without modifying it."""
         docs = list(docs)
+        if not docs:
+            return []
         lengths = np.array([len(doc) for doc in docs], dtype="int64")
-        if lengths.sum() == 0:
-            nothing = Spans(*np.zeros((3, 0), dtype="int64"))
-            return split_mentions(nothing, np.zeros(0), np.zeros(0), lengths)
         is_space = np.concatenate([find_blanks(doc) for doc in docs])
         spans, probability = self.decode(
             token_log_probs(self.predict_scores(docs)), is_space, lengths
@@ -248,19 +247,18 @@ class BiomedNER(CalibratedHead, LabelHead):
         component is its teacher.
         """
         docs = list(docs)
-        if not any(len(doc) for doc in docs):
-            return [np.zeros((0, self.tag_scheme.size), dtype="float32") for _ in docs]
+        if not docs:
+            return []
         log_probs = token_log_probs(self.predict_scores(docs))
         probabilities = np.exp(log_probs) * log_probs.any(axis=1, keepdims=True)
         return np.split(probabilities, np.cumsum([len(doc) for doc in docs])[:-1])
 
     def set_annotations(self, docs: Iterable[Doc], mentions: list[PredictedMentions]) -> None:
         """Write the entities and their probabilities to the documents."""
-        hashes = [self.vocab.strings.add(label) for label in self.cfg["labels"]]
-        key = self.cfg["spans_key"]
+        labels, key = self.labels, self.cfg["spans_key"]
         for doc, found in zip(docs, mentions, strict=True):
             places = zip(*map(np.ndarray.tolist, found.spans), strict=True)
-            made = [Span(doc, start, end, label=hashes[label]) for start, end, label in places]
+            made = [Span(doc, start, end, label=labels[label]) for start, end, label in places]
             spans, confidence = [], []
             for parts, probability in zip(
                 form_spans(doc, made), found.confidence.tolist(), strict=True

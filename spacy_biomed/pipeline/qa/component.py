@@ -121,8 +121,8 @@ class BiomedQA(EncoderHead):
     def predict(self, docs: Iterable[Doc]) -> list[PredictedAnswers | None]:
         """Find the answers in each document without modifying it; None if it is not a pair."""
         docs = list(docs)
-        if not any(len(doc) for doc in docs):
-            return [None for _ in docs]
+        if not docs:
+            return []
         scores = self.predict_scores(docs)
         places = find_places(docs, to_numpy(scores.lengths), self.cfg["no_answer"])
         rows = to_numpy(scores.dataXd).astype("float64")
@@ -183,9 +183,6 @@ class BiomedQA(EncoderHead):
         follow Clark and Gardner 2018, "Simple and Effective Multi-Paragraph Reading Comprehension":
         noisy labels, and the shared normalisation over all paragraphs. A document that is not a
         pair, or none of whose answers fits the words of the context, is ignored.
-
-        Returns:
-            the loss, and its gradient with respect to the scores, (rows, 2).
         """
         examples = list(examples)
         docs = [example.predicted for example in examples]

@@ -13,7 +13,7 @@ from stdnum.es import dni
 from .pattern_forms import find_form, stands_before
 from .plain_text import fold
 from .surrogate_dates import MONTHS, find_month
-from .term_lists import is_clinical_term, name_words, normalize, place_words
+from .term_lists import is_clinical_term, is_ordinary, name_words, normalize, place_words
 
 # Numbers
 
@@ -252,5 +252,11 @@ CHECKS: dict[str, Callable[[re.Match[str]], bool]] = {
     "is_social_security": lambda match: is_social_security_number(match[0]),
     "is_spanish_date": partial(is_date, language="es"),
     "is_spanish_number": lambda match: _is_in_use("ES", match[0]),
+    "is_unusual": lambda match: (
+        not all(
+            is_ordinary(word) or is_clinical_term(word)
+            for word in re.findall(r"[^\W\d_]{3,}", fold(match["value"]))
+        )
+    ),
     "is_web_address": lambda match: like_url(match[0]),
 }

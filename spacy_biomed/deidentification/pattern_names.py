@@ -249,10 +249,13 @@ def _in_nicknames(source: TextWords) -> Iterator[tuple[int, int]]:
         is_after = before.end == match.start() - 1 and before.is_clear() and before.shape in "tu"
         is_alone = match.start() == 0 or source.text[match.start() - 1] == "\n"
         following = source.word_at(match.end() + 1)
-        is_given = inner.known == "given" or match[0][0] in '"“«'
+        is_quoted = match[0][0] in '"“«'
+        is_given = inner.known == "given" or is_quoted
         if is_after and is_given and following and following.is_clear():
             yield before.start, following.end
-        elif (is_after or is_alone) and inner.known == "given" and inner.is_clear():
+        elif (is_after and is_quoted and inner.shape == "t") or (
+            (is_after or is_alone) and inner.known == "given" and inner.is_clear()
+        ):
             yield match.span("name")
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from .pattern_forms import find_form
 from .pattern_names import TextWords, Word, find_names
-from .pattern_rules import Found, find_matches, read_rule
+from .pattern_rules import Found, apply_table, find_matches, read_rule
 from .plain_text import LONGEST, PlainText
 from .term_lists import is_clinical_term, is_ordinary
 
@@ -37,6 +37,7 @@ def find_people(plain: PlainText, language: str) -> Found:
     at_starts = _at_starts if language == "en" else _before_ages
     finders = find_names, _after_roles, _at_work, _after_verbs, _after_calls, _in_cases, _in_items
     spans = [span for find in (*finders, at_starts) for span in find(source)]
+    spans += [(start, end) for start, end, _ in apply_table("people", plain, language)]
     names = _unite(plain.text, spans)
     for start, end in [*names, *_find_joined(source, names)]:
         if not _is_term(source, start, end):

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from functools import cached_property
 
-from .term_lists import is_clear_name, normalize
+from .term_lists import is_clear_name, normalize, word_list
 
 # One character for one: typographic hyphens, slashes and quotes, full-width forms, spaces, and
 # Cyrillic and Greek letters that look like Latin ones.
@@ -27,6 +27,8 @@ _LIKE = {
 }
 # How many first characters of a word serve to look for it, and what stands for any number.
 LONGEST, NUMBER = 3, "0"
+# What a scanner took for the letters O and I, within capitals.
+_SCANNED = re.compile(r"(?<=[A-ZÑ]{3})[01](?=[A-ZÑ]{2})|(?<=[A-ZÑ])l(?=[A-ZÑ]{3})")
 _ODD = re.compile(r"[^\n\x20-\x7e]")
 _NUMBER = re.compile(r"\d+")
 _WORD = re.compile(r"[^\W_]+")
@@ -80,7 +82,9 @@ class PlainText:
         self._places: array | None = None
         # Ends of the characters that are longer than one in the original.
         self._ends: dict[int, int] = {}
-        self.lines = self._shorten(_replace_odd(original, _LIKE))
+        text = _replace_odd(original, _LIKE)
+        text = _SCANNED.sub(lambda match: "O" if match[0] == "0" else "I", text)
+        self.lines = self._shorten(text)
         self.text = self._join_wrapped()
 
     @cached_property
@@ -186,13 +190,15 @@ def _is_wrapped(line: str, following: str, width: int) -> bool:
     first, line = _FIRST_WORD.match(following), line.rstrip()
     if first is None or not line or _OWN_LINE.match(following):
         return False
+    last = _LAST_WORD.search(line[-40:])
+    if last and last[0] in word_list("name_particles"):
+        return True  # "Medina del", "Campo"
     if line[-1] in ".:;!?|" or first[1][0].islower():
         return first[1][0].islower() and line[-1] not in ":;!?|"
     if width >= _NARROWEST and len(line) + 1 + len(first[1]) > width:
         return True
     if not any(word[:1].islower() for word in line.split()):
         return False  # a list of names, one in each line
-    last = _LAST_WORD.search(line[-40:])
     words = [last[1] if last else "", first[1].rstrip(".,;")]
     return all(word[:1].isupper() and is_clear_name(normalize(word)) for word in words)
 

@@ -50,6 +50,7 @@ def known(name: str) -> frozenset[str]:
     return frozenset(normalize(term) for language in LANGUAGES for term in terms(language, name))
 
 
+_SHORTEST_FOREIGN = 4
 # The letters of a given name and a surname that are one word: at least, and at most.
 _SHORTEST_JOINED, _LONGEST_JOINED = 8, 30
 
@@ -84,9 +85,18 @@ class NameWords(NamedTuple):
 
 @cache
 def name_words(language: str) -> NameWords:
-    """The words of a language, as normalised."""
+    """The words of a language, as normalised.
+
+    Names of the other languages count as surnames if they are surnames too: alone, they may be
+    eponyms.
+    """
     lists = ("known_given", "known_surnames", "ordinary_words")
-    return NameWords(*(frozenset(terms(language, name)) for name in lists))
+    given, surnames, ordinary = (frozenset(terms(language, name)) for name in lists)
+    foreign = known("known_given") | known("known_surnames")
+    foreign -= known("ordinary_words") | known("places") | given
+    foreign = frozenset(name for name in foreign if len(name) >= _SHORTEST_FOREIGN)
+    given |= foreign - known("known_surnames")
+    return NameWords(given, surnames | foreign - given, ordinary)
 
 
 class PlaceWords(NamedTuple):
@@ -100,7 +110,8 @@ class PlaceWords(NamedTuple):
 def place_words(language: str) -> PlaceWords:
     """The towns, regions and countries of a language."""
     lists = ("places", "regions", "countries")
-    names = frozenset(normalize(name) for kind in lists for name in terms(language, kind))
+    places = [*terms("", "known_places"), *(one for kind in lists for one in terms(language, kind))]
+    names = frozenset(map(normalize, places))
     return PlaceWords(names, frozenset(name.split()[0] for name in names))
 
 

@@ -192,6 +192,9 @@ def _is_after_initial(source: TextWords, place: int) -> bool:
     """Whether a surname has an initial before it: "B. Cano"."""
     word = source.word(place)
     is_surname = word.known == "surname" and word.is_clear() and word.shape != "l"
+    # "1 L Hartmann"
+    first = source.places[place - 1][0]
+    is_surname = is_surname and not source.text[max(first - 2, 0) : first].strip().isdigit()
     return is_surname and source.joins(place) and source.word(place - 1).shape == "i"
 
 

@@ -128,6 +128,7 @@ def _after_roles(source: TextWords) -> Iterator[tuple[int, int]]:
         for _ in range(_MOST_NAMES):
             if place is None:
                 break
+            place += source.word(place).shape == "i" and source.joins(place + 1)
             word = source.word(place)
             if word.shape == "l" or len(word.form) < 3 or _is_substance(word):
                 break

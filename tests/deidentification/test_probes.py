@@ -11,7 +11,7 @@ from spacy_biomed.bulk.deidentification import Deidentification
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
 # Strings that may stay in each file.
-MOST_THAT_STAY = {"probes.txt": 5, "more_probes.txt": 26, "english_probes.txt": 4}
+MOST_THAT_STAY = {"probes.txt": 2, "more_probes.txt": 40, "english_probes.txt": 11}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_few_probes_stay(name, nlp, english):
     assert len(stay) <= MOST_THAT_STAY[name], stay
 
 
-@pytest.mark.parametrize(("name", "most"), [("harmless.txt", 5), ("english_harmless.txt", 10)])
+@pytest.mark.parametrize(("name", "most"), [("harmless.txt", 9), ("english_harmless.txt", 12)])
 def test_what_only_looks_like_personal_data_stays(name, most, nlp, english):
     probes = deidentify_probes(name, nlp, english)
     assert len(probes) >= 40

@@ -64,6 +64,7 @@ def test_dates_and_names_are_found_where_lines_are_wrapped(width):
         "|",
         "a-",
         "A'",
+        "A-",
         "Ab&-",
     ],
 )

@@ -25,9 +25,15 @@ CURRENT = "current"
 _ASSERTED = ("negated", "uncertain", "historical", "hypothetical", "family")
 # What is the patient's own, also in a section of family history.
 OWN = "own"
-CATEGORIES = (*_ASSERTED, CURRENT, PLAN, OWN, *OF_CONDITIONS)
+# What the patient has, by what is said after it: "no fever, asthma stable".
+AFFIRMED = "affirmed"
+CATEGORIES = (*_ASSERTED, CURRENT, PLAN, OWN, AFFIRMED, *OF_CONDITIONS)
 # A mention has one of each pair: the one with the nearest cue; the second, if both are as near.
-_RIVALS = (("negated", "uncertain"), ("negated", "differential"))
+_RIVALS = (
+    *((AFFIRMED, one) for one in ("negated", "uncertain", "historical")),
+    ("negated", "uncertain"),
+    ("negated", "differential"),
+)
 
 _GROUP = re.compile(
     r"(?P<kind>none|stop|outside|between)?(?: ?\b(?P<category>{}))?"

@@ -20,7 +20,7 @@ from ..annotations.seen_mentions import mentions_of
 from ..deidentification.phi_kinds import KINDS_OF_LABELS
 from ..errors import BiomedError
 from ..normalization import get_text
-from ..notes.cues import CURRENT, OF_CONDITIONS, OWN, PLAN, CueMatcher, parse_group
+from ..notes.cues import AFFIRMED, CURRENT, OF_CONDITIONS, OWN, PLAN, CueMatcher, parse_group
 from ..notes.headings import Heading, find_headings, key_of, read_headings
 from ..notes.sentence_starts import find_sentence_starts
 from ..notes.term_files import NOTE_LANGUAGES, read_groups
@@ -309,7 +309,7 @@ class BiomedContext(Described, Pipe):
             category = SECTION_CATEGORIES.get(get_section(span) or "")
             if category == "family" and OWN in categories:
                 category = None
-            categories.difference_update(OF_CONDITIONS, {CURRENT, PLAN, OWN})
+            categories.difference_update(OF_CONDITIONS, {CURRENT, PLAN, OWN, AFFIRMED})
             is_past = "family" not in categories and span.label_ in self._conditions
             if category == "family" or (category and is_past):
                 categories.add(category)

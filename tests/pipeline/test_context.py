@@ -269,6 +269,8 @@ WORDINGS = {
 [Neumonía] tratada con [=ceftriaxona], [SARM n] negativo
 [Asma] desde la infancia, [sibilancias n] ausentes
 [Gripe n], [COVID n], [VRS n] negativo. [VHB n], [VHC n] y [VIH n] negativos
+Sin [fiebre n], [HTA] controlada con [=enalapril]. No [náuseas n], [dolor abdominal] 7/10
+Sin [TVP n], [celulitis] en mejoría. Posible [neumonía u], [EPOC] estable
 La [fiebre n], la [tos n] y las [mialgias n] han cedido
 [EPOC] con [=tiotropio], [cáncer de pulmón h] en 2010. [HTA] con [=enalapril], [TEP u] sospechado
 No solo presenta [fiebre] sino también [tos]
@@ -633,6 +635,9 @@ Her [fever n], [cough n] and [myalgia n] have resolved
 [HTN] on [=lisinopril], [PE u] suspected. [Pneumonia] on CXR, [CHF u] possible
 [Diabetes], [hypertension], [MI h] in 2015
 [Vomiting] persists, [diarrhea n] resolved
+No [fever n], [HTN] controlled on [=lisinopril]. No [chest pain n], [asthma] stable on [=albuterol]
+No [DVT n], [cellulitis] improving. Suspected [PE u], [HTN] stable. No [nausea n], [pain] 7/10
+No [mass n] or [edema n] seen
 [Gout n] (M10.9) denied. Negative for the following: [fever n]""",
 }
 

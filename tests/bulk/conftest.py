@@ -1,14 +1,21 @@
 """A pipeline of rules, which finds two kinds of words, and documents in eight shards."""
 
 import json
+import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import spacy
 from fault_injection import snapshot
+from spacy.language import Language
 
-from spacy_biomed.bulk import BulkSettings, annotate_collection
+from spacy_biomed.bulk import BulkSettings, annotate_collection, shards
+from spacy_biomed.pipeline.pipeline_loading import load_pipeline
+
+load_once = cache(load_pipeline)
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +31,19 @@ def ruler(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("pipelines") / "ruler"
     nlp.to_disk(path)
     return path
+
+
+@pytest.fixture(autouse=True)
+def loaded_once(ruler: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Load the pipeline once, without code, on the CPU, and in this process."""
+    process = os.getpid()
+
+    def load(pipeline: str, *settings: Any) -> Language:
+        is_plain = (pipeline, *settings) == (str(ruler), None, -1)
+        is_loaded = is_plain and os.getpid() == process
+        return (load_once if is_loaded else load_pipeline)(pipeline, *settings)
+
+    monkeypatch.setattr(shards, "load_pipeline", load)
 
 
 @pytest.fixture

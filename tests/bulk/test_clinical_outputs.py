@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from datetime import date
+from functools import cache
 from io import BytesIO
 
 import pytest
@@ -13,9 +14,10 @@ from spacy.tokens import Span
 
 from spacy_biomed import BiomedError
 from spacy_biomed.annotations.assertions import install_assertions
-from spacy_biomed.bulk import BulkSettings, annotate_collection, annotating
+from spacy_biomed.bulk import BulkSettings, annotate_collection, annotating, shards
 from spacy_biomed.files import Columns, Item
 from spacy_biomed.formats import fhir, findings, omop
+from spacy_biomed.pipeline.pipeline_loading import load_pipeline
 
 TEXT = """PAST MEDICAL HISTORY:
 - stroke
@@ -54,11 +56,19 @@ def create_pipeline(path, *, has_context=True):
     return str(path)
 
 
+@pytest.fixture(scope="module")
+def pipeline(tmp_path_factory):
+    return create_pipeline(tmp_path_factory.mktemp("pipelines") / "pipeline")
+
+
+load_once = cache(load_pipeline)
+
+
 @pytest.fixture
-def run(tmp_path):
+def run(pipeline, tmp_path, monkeypatch):
     """Annotate the notes; return the report, and the folder that was written."""
+    monkeypatch.setattr(shards, "load_pipeline", load_once)
     (tmp_path / "notes.jsonl").write_text("".join(json.dumps(note) + "\n" for note in NOTES))
-    pipeline = create_pipeline(tmp_path / "pipeline")
 
     def annotate(name, *, pipeline=pipeline, keep=(), patient="person", **settings):
         columns = Columns("text", "id", keep, patient)
@@ -154,9 +164,9 @@ ALLERGIC = {
 }
 
 
-@pytest.mark.parametrize(("text", "expected"), ALLERGIC.items())
-def test_what_somebody_is_allergic_to_is_an_allergy(text, expected):
-    nlp = spacy.blank("en" if "allerg" in text.lower() else "es")
+@cache
+def create_allergies(language):
+    nlp = spacy.blank(language)
     drugs = ["penicillin", "aspirin", "codeine", "metformin", "penicilina", "aspirina", "codeína"]
     ruler = nlp.add_pipe("entity_ruler", config={"phrase_matcher_attr": "LOWER"})
     ruler.add_patterns([{"label": "DRUG", "pattern": one} for one in drugs])
@@ -164,6 +174,12 @@ def test_what_somebody_is_allergic_to_is_an_allergy(text, expected):
     ruler.add_patterns([{"label": "DISEASE", "pattern": one} for one in conditions])
     for name in ("biomed_sentences", "biomed_sections", "biomed_context"):
         nlp.add_pipe(name)
+    return nlp
+
+
+@pytest.mark.parametrize(("text", "expected"), ALLERGIC.items())
+def test_what_somebody_is_allergic_to_is_an_allergy(text, expected):
+    nlp = create_allergies("en" if "allerg" in text.lower() else "es")
     doc = nlp(text)
     layers = findings.find_layers(nlp)
     document = findings.AnnotatedDocument(0, Item(id="1"), doc, findings.describe(doc, layers))

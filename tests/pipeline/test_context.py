@@ -61,7 +61,7 @@ def test_sections_say_what_is_family_and_past():
 
 
 def test_merged_tokens_have_their_sections_if_they_were_merged_before():
-    nlp = create(words=("ANTECEDENTES FAMILIARES", "gota"))
+    nlp = create(words=("ANTECEDENTES FAMILIARES", "gota"), cues={})  # one of its own
     expected = [(ent.text, ent._.section) for ent in nlp(NOTE).ents]
     nlp.add_pipe("merge_entities")
     with pytest.raises(BiomedError, match="do that before biomed_sections"):

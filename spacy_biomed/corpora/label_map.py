@@ -70,7 +70,11 @@ def check_labels(labels: Iterable[str], found: Collection[str], where: str) -> N
 
 
 def parse_label_map(pairs: Sequence[str], option: str = "--map") -> LabelMap:
-    """Read `LABEL=NAME`, `LABEL=` and `LABEL=?NAME`, each label once."""
+    """Read `LABEL=NAME`, `LABEL=` and `LABEL=?NAME`.
+
+    Raises:
+        BiomedError: if a pair has another form, or a label is given twice.
+    """
     targets: dict[str, str] = {}
     for pair in pairs:
         label, sign, target = (part.strip() for part in pair.partition("="))
@@ -90,7 +94,11 @@ def map_labels(
 ) -> dict[str, list[Document]]:
     """Rename the labels of mentions; relations of mentions that are left out are left out too.
 
-    Each label to rename has to be in one of the parts.
+    Args:
+        parts: the documents of each part.
+
+    Raises:
+        BiomedError: if a label to rename does not occur in any part.
     """
     check_labels(label_map.targets, find_mention_labels(parts), "--map")
     return {part: [_map(one, label_map) for one in documents] for part, documents in parts.items()}
@@ -103,7 +111,12 @@ def keep_labels(
 ) -> dict[str, list[Document]]:
     """Leave out mentions of other labels, and relations with such a mention as an argument.
 
-    Each label has to be in one of the parts, or among those that the corpus annotates.
+    Args:
+        parts: the documents of each part.
+        annotated: labels that the corpus annotates even if no mention has them.
+
+    Raises:
+        BiomedError: if one of the labels is not annotated and does not occur in any part.
     """
     found = find_mention_labels(parts)
     check_labels(labels, found.union(annotated), "--labels")

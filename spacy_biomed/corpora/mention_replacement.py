@@ -49,6 +49,9 @@ def replace_mentions(
         seed: of the choices. They depend only on the seed, the document's id and the number of the
             copy, not on the order of the documents.
 
+    Returns:
+        each document, followed by its copies.
+
     Raises:
         BiomedError: if the number of copies is negative. If the folder does not exist, or has no
             list for any label. If a list is empty, or has a line that is not a term.

@@ -48,6 +48,9 @@ def load_pretrained(
 
     Returns:
         the tokenizer, and the encoder without pooling layer and language-model head.
+
+    Raises:
+        BiomedError: if the encoder is not available, or cannot be read.
     """
     from transformers import AutoModel
 

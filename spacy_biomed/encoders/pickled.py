@@ -20,6 +20,9 @@ def read_pickled(
 
     PyTorch reads only numbers from it (`weights_only`): a pickle that would run code is refused.
 
+    Args:
+        name, revision: as in `encoders.loading.load_pretrained`.
+
     Returns:
         the tokenizer, and the model: with its head for masked language modelling if the checkpoint
         has one, without pooling layer.

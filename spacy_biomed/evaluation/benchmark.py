@@ -150,6 +150,9 @@ def measure_pipelines(
         batch_size: batch size of `nlp.pipe`; by default the setting of each pipeline.
         code: Python file with what the pipelines need.
         progress: called after each of `count_parts` steps, with a description of the step.
+
+    Raises:
+        BiomedError: if a pipeline cannot be loaded, or fails.
     """
     environment = thread_settings(threads)
     with ExitStack() as stack:

@@ -153,6 +153,12 @@ def take_layers(teacher: PreTrainedModel, layers: int | Sequence[int]) -> PreTra
         teacher: a model whose layers are named as in BERT, RoBERTa or DistilBERT.
         layers: indices of the teacher's layers, from 1, or their number. A number selects every
             k-th layer including the last, the layers of the default layer map.
+
+    Returns:
+        a model of the teacher's class and width, with copied weights.
+
+    Raises:
+        BiomedError: if the teacher does not have these layers, or its layers cannot be identified.
     """
     depth = teacher.config.num_hidden_layers
     if isinstance(layers, int):

@@ -346,5 +346,13 @@ AnyRecipe = TypeVar("AnyRecipe", bound=TrainingRecipe)
 def read_recipe(
     path: Path, schema: type[AnyRecipe], overrides: Mapping[str, object] | None = None
 ) -> AnyRecipe:
-    """Read and check a recipe; `overrides` are settings by their dotted names."""
+    """Read and check a recipe.
+
+    Args:
+        schema: `PretrainingRecipe`, or another subclass of `TrainingRecipe`.
+        overrides: settings by their dotted names, as on the command line.
+
+    Raises:
+        BiomedError: if the file cannot be read, or something in it is wrong or missing.
+    """
     return read_sections(path, schema, overrides, kind="recipe")

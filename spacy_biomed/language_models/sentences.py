@@ -45,6 +45,9 @@ class SentenceSplitter:
 
     Attributes:
         lang: code of the language, whose abbreviations spaCy's tokenizer knows.
+
+    Raises:
+        BiomedError: if spaCy does not know the language.
     """
 
     def __init__(self, lang: str):
@@ -230,6 +233,9 @@ class SentenceFilter:
 
     Attributes:
         lang: code of the language, for its stop words.
+
+    Raises:
+        BiomedError: if spaCy does not know the language.
     """
 
     def __init__(self, lang: str, thresholds: Thresholds):
@@ -266,6 +272,9 @@ class LanguageIdentifier:
     Attributes:
         lang: code of the language.
         thresholds: of which `language_from` and `language_odds` are used.
+
+    Raises:
+        BiomedError: if py3langid is not installed or does not know the language.
     """
 
     def __init__(self, lang: str, thresholds: Thresholds):

@@ -65,9 +65,16 @@ def read_documents(
 def sample_documents(paths: Sequence[Path], words: int, *, seed: int = 0) -> Iterator[str]:
     """Draw documents with equal probability, and return them in their order.
 
-    They have at least this number of words, separated by white space; of a shorter text all are
-    drawn. It is read twice, by `read_documents`. The choice depends on a hash of each document, and
-    not on its file or place. Equal documents are drawn together.
+    The text is read twice. The choice depends on a hash of each document, and not on its file or
+    place. Equal documents are drawn together.
+
+    Args:
+        paths: see `read_documents`.
+        words: number of words, separated by white space, that the documents have at least, or all
+            documents if the text has fewer.
+
+    Raises:
+        BiomedError: as in `read_documents`.
     """
 
     def place(text: str) -> int:

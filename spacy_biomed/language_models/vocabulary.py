@@ -136,7 +136,11 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path) -> None:
 
 
 def read_tokenizer(name: str, revision: str | None = None) -> WordPieceTokenizer:
-    """Load a tokenizer: of a directory with or without an encoder, a catalogue name or a hub id."""
+    """Load the tokenizer of a directory with or without an encoder, a catalogue name or a hub id.
+
+    Raises:
+        BiomedError: if it cannot be loaded.
+    """
     directory = Path(name).expanduser()
     if not (directory / "tokenizer.json").is_file() or (directory / "config.json").is_file():
         return load_tokenizer(name, revision)

@@ -88,7 +88,7 @@ class TagScheme:
         return Spans(starts, ends, self.label_of_tag[tags[starts]])
 
     def viterbi(self, log_probs: Floats2d, lengths: Ints1d) -> Ints1d:
-        """(tokens,) the most probable valid tag sequence of each document.
+        """The most probable valid tag sequence of each document.
 
         The most probable sequence of all is the best tag of each token. Only runs of tokens where
         that sequence is invalid are searched.
@@ -96,6 +96,9 @@ class TagScheme:
         Args:
             log_probs: (tokens, tags), all documents concatenated.
             lengths: (docs,) number of tokens in each document.
+
+        Returns:
+            (tokens,) tags.
         """
         tags = log_probs.argmax(axis=1)
         ends = np.cumsum(lengths)

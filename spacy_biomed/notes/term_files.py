@@ -18,6 +18,9 @@ def read_groups(language: str, name: str) -> dict[str, tuple[str, ...]]:
     """Read the terms of a file, abbreviations, cues or headings, by group.
 
     A line `[group]` begins a group, every other line is a term, and `#` begins a remark.
+
+    Raises:
+        BiomedError: if there are no terms for the language.
     """
     if language not in NOTE_LANGUAGES:
         known = " or ".join(NOTE_LANGUAGES)

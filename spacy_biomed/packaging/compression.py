@@ -277,7 +277,8 @@ def find_encoders(nlp: Language) -> dict[str, EncoderPipe]:
 def halve_encoder(directory: Path) -> None:
     """Rewrite the encoder directory of a `biomed_transformer` with its weights in half precision.
 
-    A weight that is too large for that is refused.
+    Raises:
+        BiomedError: if a weight is too large for half precision.
     """
     import torch
     from safetensors.torch import load_file, save_file
@@ -296,8 +297,10 @@ def halve_encoder(directory: Path) -> None:
 def halve_heads(nlp: Language, path: Path) -> None:
     """Rewrite the models of a pipeline's heads, in the pipeline's directory, in half precision.
 
-    Only heads of this package are rewritten. They compute in fp32 when they are loaded again. A
-    weight that is too large for half precision is refused.
+    Only heads of this package are rewritten. They compute in fp32 when they are loaded again.
+
+    Raises:
+        BiomedError: if a weight is too large for half precision.
     """
     for name, head in nlp.components:
         if not isinstance(head, EncoderHead):

@@ -65,6 +65,9 @@ def calibrate_pipeline(
         dev: .spacy file that the pipeline was not trained on.
         recall: target_recall, recall_measure, unseen_share, as for `calibrate`.
 
+    Returns:
+        what was fitted, by the name of the component.
+
     Raises:
         BiomedError: if the pipeline or the corpus cannot be read, the corpus has nothing to
             calibrate, or for any reason of `calibrate`. Nothing is written then.

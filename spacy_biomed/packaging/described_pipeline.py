@@ -52,7 +52,7 @@ def write_described_pipeline(
     name: str | None = None,
     pipeline_version: str = "0.1.0",
 ) -> dict[str, object]:
-    """Copy a trained pipeline, describe the copy, ready for `spacy package`, and return its meta.
+    """Copy a trained pipeline and describe the copy, ready for `spacy package`.
 
     If the training continued from another pipeline (`spacy biomed init-config --source`), the
     description also names the sources of that one, as far as they are known.
@@ -66,6 +66,9 @@ def write_described_pipeline(
         robustness: JSON files that `spacy biomed benchmark --robustness` wrote.
         name: the package's name without its language; by default the corpus's.
         pipeline_version: the package's version.
+
+    Returns:
+        the meta.
 
     Raises:
         BiomedError: if the pipeline, the corpus or the metrics are missing or damaged, if the name

@@ -81,7 +81,7 @@ def prepare_shipment(pipeline: str, wheel: Path | None = None) -> Shipment:
 
 
 def push_pipeline(shipment: Shipment, repo_id: str, *, private: bool = False) -> str:
-    """Send a pipeline's files in one commit to a repository on the hub; return the commit's hash.
+    """Send the files of a pipeline in one commit to a repository of models on the hub.
 
     The repository is created if there is none. The hub is that of `HF_ENDPOINT`, and the token that
     of `huggingface_hub` (`hf auth login`, or `HF_TOKEN`).
@@ -89,6 +89,12 @@ def push_pipeline(shipment: Shipment, repo_id: str, *, private: bool = False) ->
     Args:
         repo_id: owner and name, such as "me/en_biomed_ner".
         private: whether the repository must be private.
+
+    Returns:
+        the hash of the commit.
+
+    Raises:
+        BiomedError: if the repository must not be public, or the hub cannot be reached or refuses.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
 
@@ -104,7 +110,7 @@ def push_pipeline(shipment: Shipment, repo_id: str, *, private: bool = False) ->
 
 
 def pull_pipeline(repo_id: str, revision: str, output: Path) -> dict[str, Any]:
-    """Download a pipeline from the hub, check it, without loading it, and return its meta.
+    """Download a pipeline from the hub into a directory, and check it; it is not loaded.
 
     Only the files that its `SHA256SUMS` lists are downloaded, with this list, meta and model card.
 
@@ -112,6 +118,9 @@ def pull_pipeline(repo_id: str, revision: str, output: Path) -> dict[str, Any]:
         repo_id: owner and name.
         revision: the hash of a commit, 40 hexadecimal digits.
         output: directory to write; an earlier output is replaced.
+
+    Returns:
+        the meta.
 
     Raises:
         BiomedError: if the revision is not the hash of a commit, or a file is missing or not as

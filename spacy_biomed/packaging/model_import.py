@@ -61,6 +61,9 @@ def import_model(
         classes: names of the model's classes, in the order of their scores, for a model whose
             config.json does not name them.
 
+    Returns:
+        a pipeline of `biomed_transformer` and `biomed_ner` or `biomed_textcat`.
+
     Raises:
         BiomedError: if the model cannot be imported (`encoders.published_classifier`), or if a
             token classifier's classes are not tags of entities.

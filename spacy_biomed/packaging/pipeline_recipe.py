@@ -146,5 +146,12 @@ class PipelineRecipe(ConfigFile):
 def read_pipeline_recipe(
     path: Path, overrides: Mapping[str, object] | None = None
 ) -> PipelineRecipe:
-    """Read and check a recipe; `overrides` are settings by their dotted names."""
+    """Read and check a recipe.
+
+    Args:
+        overrides: settings by their dotted names, as on the command line.
+
+    Raises:
+        BiomedError: if it cannot be read, or something in it is wrong or missing.
+    """
     return read_sections(path, PipelineRecipe, overrides, kind="recipe")

@@ -192,7 +192,11 @@ class BiomedDeidentifier(Described, Pipe):
         )
 
     def set_secret(self, secret: str) -> None:
-        """Use this secret instead of the environment variable's; it is not saved."""
+        """Use this secret instead of the environment variable's; it is not saved.
+
+        Raises:
+            BiomedError: if it is too short.
+        """
         self._secret = self._check_secret("the secret", secret)
 
     def check_pipeline(self) -> None:
@@ -226,7 +230,11 @@ class BiomedDeidentifier(Described, Pipe):
             )
 
     def make_key(self, scope: str) -> DocumentKey:
-        """The key of all draws for a scope: a document, or documents that share surrogates."""
+        """The key of all draws for a scope: a document, or documents that share surrogates.
+
+        Raises:
+            BiomedError: if there is no secret, or it is too short.
+        """
         return DocumentKey(self._read_secret(), self._seed, scope)
 
     def kind(self, label: str) -> str:
@@ -378,6 +386,9 @@ def add_deidentifier(
     Args:
         mode, key_from: settings to change, if not None.
         kinds: label to kind, added to the component's, if not None.
+
+    Raises:
+        BiomedError: if there is no such mode or kind.
     """
     if mode not in (None, *get_args(Mode)):
         raise BiomedError(f"mode {mode}: {list_choices(str(mode), get_args(Mode))}")

@@ -107,7 +107,11 @@ class EncoderHead(DescribedHead, BatchLearner):
         return tuple(self.cfg["labels"])
 
     def add_label(self, label: str) -> int:
-        """Add a label, to a trained model by `grow`; return 1 if it is new, else 0."""
+        """Add a label, to a trained model by `grow`; return 1 if it is new, else 0.
+
+        Raises:
+            BiomedError: if a trained head of this kind cannot grow.
+        """
         if label in self.cfg["labels"]:
             return 0
         if self.model.has_dim("nO"):
@@ -121,7 +125,11 @@ class EncoderHead(DescribedHead, BatchLearner):
         return []
 
     def grow(self, labels: list[str]) -> None:
-        """Add outputs for further labels after those of the trained model, if it can grow."""
+        """Add outputs for further labels at the end of the trained model's outputs.
+
+        Raises:
+            BiomedError: if this kind of head cannot grow.
+        """
         raise BiomedError(
             f"there are labels that '{self.name}' does not know "
             f"({', '.join(map(quote, labels))}), and trained heads of this kind cannot learn new "
@@ -220,7 +228,11 @@ class EncoderHead(DescribedHead, BatchLearner):
         return _finish_loading(self)
 
     def predict_scores(self, docs: Any) -> Any:
-        """What the model gives for documents, or for what else it reads: only finite numbers."""
+        """What the model gives for documents, or for what else it reads.
+
+        Raises:
+            DamagedPipelineError: if a score is not a finite number.
+        """
         self._check_encoder()
         try:
             scores = self.model.predict(docs)
@@ -354,7 +366,8 @@ class CatsHead(EncoderHead):
 def add_labels(head: EncoderHead, examples: Iterable[Example]) -> list[str]:
     """Add the labels of examples that a trained head does not know yet, and return them.
 
-    They are a `BiomedError` if this kind of head cannot grow.
+    Raises:
+        BiomedError: if there are any, and this kind of head cannot grow.
     """
     new = [label for label in head.find_labels(examples) if label not in head.labels]
     if new:

@@ -196,7 +196,11 @@ class EncoderPipe(BatchLearner, Tok2Vec):
         util.to_disk(path, serialize, exclude)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> EncoderPipe:
-        """Load what `to_disk` saved, from a pipeline whose files are as they were written."""
+        """Load what `to_disk` saved.
+
+        Raises:
+            DamagedPipelineError: if the files of the pipeline are not as they were written.
+        """
         check_component(Path(path))
 
         def load_encoder(encoder_path: Path) -> None:

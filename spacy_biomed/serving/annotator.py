@@ -24,6 +24,9 @@ class Annotator:
     A `biomed_deidentify` of the pipeline is disabled and only runs for requests that want it; a
     pipeline without one gets one, as with `spacy biomed deidentify`. `no_deidentification` says why
     texts cannot be de-identified, and `needs_id` whether surrogates depend on a document's id.
+
+    Raises:
+        BiomedError: if a terminology of the pipeline cannot be opened.
     """
 
     def __init__(self, nlp: Language, max_seconds: float = DEFAULT_SECONDS):

@@ -96,6 +96,10 @@ def serve_pipeline(
             machine's are refused; on another address all are taken if none is given.
         token: that requests with texts have to send.
         on_start: called with the address, and whether it is a loopback address.
+
+    Raises:
+        BiomedError: if the pipeline cannot be read, the address cannot be listened on, or the extra
+            `serve` is not installed.
     """
     _require_serving()
     import uvicorn

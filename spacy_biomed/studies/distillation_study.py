@@ -72,9 +72,18 @@ def make_students(
     When run again, it resumes the interrupted student and trains the missing students. A student
     whose recipe, teacher or text has changed is trained again.
 
-    The recipe has what all students have in common. Its objective keeps its settings; others have
-    those of their papers. `progress` is called with the name of each student before its training.
-    Returned are the encoder directories by name, starting with `NO_DISTILLATION`.
+    Args:
+        recipe: what all students have in common. Its objective keeps its settings; others have
+            those of their papers.
+        output: folder for the students' encoder directories.
+        progress: called with the name of each student before its training.
+
+    Returns:
+        the encoder directories by name, starting with `NO_DISTILLATION`.
+
+    Raises:
+        BiomedError: if there is no such objective, teacher or student, or they do not fit together,
+            and as in trainings.
     """
     students = plan_students(recipe, output, objectives)
     for student in students:

@@ -96,7 +96,11 @@ class ScoredRow(NamedTuple):
 
 
 def draw_scores(title: str, groups: Mapping[str, Sequence[ScoredRow]]) -> str:
-    """Draw groups of scores, a line for each row and a colour for each name, as an SVG document."""
+    """Draw groups of scores, a line for each, as an SVG document.
+
+    Args:
+        groups: rows by the name of the group. Rows with the same name have the same colour.
+    """
     colours = _give_colours(row.name for rows in groups.values() for row in rows)
     height = sum(len(rows) + 1 for rows in groups.values())
     figure = Figure(figsize=(9, 1.8 + 0.22 * height), layout="constrained")

@@ -47,12 +47,16 @@ def compare_tallies(
     resamples: int = 2000,
     level: float = 0.95,
 ) -> PairedTest | None:
-    """Compare two systems; None of fewer than two documents, or if they do not make the score.
+    """Compare two systems on the same documents.
 
     Args:
         first, second: the contributions of the same documents with each seed.
         metric: ending of the score's name, such as "f".
+
+    Returns:
+        None if the score is not made of contributions, or there are fewer than two documents.
     """
+
     arrays, labels = _stack([*first, *second])
     score = find_score(metric, labels)
     count = len(arrays[0]) if arrays else 0

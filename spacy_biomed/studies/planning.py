@@ -176,7 +176,15 @@ def prepare_corpora(
 
 
 def plan_study(study: Study, corpora_dir: Path, *, allow_missing: bool = False) -> Plan:
-    """Check all that a study names, and list its runs; what is missing may be left out."""
+    """Check all that a study names, and list its runs.
+
+    Args:
+        allow_missing: whether to leave out the cells of missing corpora and encoders.
+
+    Raises:
+        BiomedError: if a corpus or an encoder is missing and may not be, or a template does not fit
+            a corpus, or nothing is left.
+    """
     if study.study.paper is not None:
         try:
             find_table(study.study.paper, study.study.table or "")

@@ -40,7 +40,11 @@ class Table(NamedTuple):
 
 
 def write_report(results: Results, output: Path, speeds: dict[str, Any] | None = None) -> str:
-    """Write all files of the report; return the table in Markdown. `speeds` are in JSON, by row."""
+    """Write all files of the report; return the table in Markdown.
+
+    Args:
+        speeds: measurements of pipelines in JSON, by row.
+    """
     about = results.study.study
     published = find_table(about.paper, about.table or "") if about.paper else None
     tables = list(create_tables(results, published, speeds))

@@ -182,7 +182,11 @@ class Results:
 
 
 def collect_results(study: Study, plan: Plan, output: Path) -> Results:
-    """Read what the runs of a study left, which are all finished; check the metrics of corpora."""
+    """Read what the runs of a study left, which are all finished.
+
+    Raises:
+        BiomedError: if the metric of a corpus is not among its scores.
+    """
     found = {digest: find_result(output, run) for digest, run in plan.runs.items()}
     runs = {digest: result for digest, result in found.items() if result is not None}
     cells = {}

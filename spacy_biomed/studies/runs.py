@@ -205,6 +205,9 @@ def make_runs(
         output: folder of the study, which this process has locked.
         gpus: numbers of GPUs, which the processes take in turn; none for the CPU.
         progress: called with each run when it is finished.
+
+    Raises:
+        BiomedError: as training does, or if a process was killed.
     """
     (output / RUNS).mkdir(exist_ok=True)
     first = [run for run in runs if run.starts_from is None]

@@ -37,8 +37,14 @@ def run_study(
     """Make the runs of a study that are not finished, and write its report.
 
     When it was stopped, it resumes the interrupted trainings and makes the missing ones. A run
-    whose settings, corpus, encoder or version of the package have changed is made again. Output,
-    jobs, gpus and progress are as in `make_runs`.
+    whose settings, corpus, encoder or version of the package have changed is made again.
+
+    Args:
+        corpora_dir: folder of the converted corpora.
+        output, jobs, gpus, progress: as in `make_runs`.
+
+    Raises:
+        BiomedError: as in `make_runs`, or if a metric is not there or a pipeline cannot be timed.
     """
     texts = _read_texts(study, corpora_dir, plan)
     make_runs(plan.find_open(output), output, jobs=jobs, gpus=gpus, progress=progress)
@@ -48,10 +54,17 @@ def run_study(
 
 
 def score_tasks(nlp: Language, part: str = "test") -> dict[str, float]:
-    """Score each component on a part of the corpus it was trained on: "train", "dev" or "test".
+    """Score each component on the corpus it was trained on.
 
-    The scores are those with a weight in the config's score weights, 0 to 1, by name. A pipeline
-    that was not trained with `spacy_biomed.MultiTaskCorpus.v1` is refused.
+    Args:
+        nlp: a pipeline trained with `spacy_biomed.MultiTaskCorpus.v1`, whose config has the paths.
+        part: "train", "dev" or "test".
+
+    Returns:
+        the scores with a weight in the config's score weights, 0 to 1, by name.
+
+    Raises:
+        BiomedError: if the pipeline was trained on one corpus, or a part does not exist.
     """
     return weighted_scores(nlp, list(read_part(nlp.config.interpolate(), part)(nlp)))
 

@@ -186,9 +186,14 @@ def list_studies() -> dict[str, Path]:
 
 
 def read_study(study: Path | str, overrides: Mapping[str, object] | None = None) -> Study:
-    """Read and check a study: a file, or one that ships by its name, such as "lewis_table_2".
+    """Read and check a study.
 
-    `overrides` are settings by their dotted names, as on the command line.
+    Args:
+        study: a file, or the name of a study that ships, such as "lewis_table_2".
+        overrides: settings by their dotted names, as on the command line.
+
+    Raises:
+        BiomedError: if it cannot be read, or something in it is wrong or missing.
     """
     return read_sections(find_study(study), Study, overrides, kind="study", prepare=_complete)
 
@@ -246,7 +251,11 @@ def read_published() -> dict[str, Any]:
 
 
 def find_table(paper: str, table: str) -> PublishedTable:
-    """Find a table of a known paper; one without figures is empty."""
+    """Find a table; one without figures is empty.
+
+    Raises:
+        BiomedError: if there is no such paper.
+    """
     content = read_published()
     if paper not in content["papers"]:
         raise BiomedError(f"no paper '{paper}': {list_choices(paper, content['papers'])}")

@@ -100,6 +100,10 @@ def read_terms(
     Returns:
         the concepts, each once, with names that differ; and what the file says of its version and
         licence.
+
+    Raises:
+        BiomedError: if the format is unknown or has no languages, or the file cannot be read or has
+            no concepts.
     """
     if format not in FORMATS:
         raise BiomedError(f"--format {quote(format)}: {list_choices(format, FORMATS)}")

@@ -204,12 +204,18 @@ def build_terminology(
     version: str = "",
     licence: str = "",
 ) -> dict[str, object]:
-    """Write a published terminology to a directory that `Terminology` opens; return its meta.
+    """Read a terminology as it is published, and write the directory that `Terminology` opens.
 
     Args:
         path, format, language: as for `read_terms`.
         output: directory to write; replaced if a terminology is there.
         name, version, licence: for the meta; by default what the file says.
+
+    Returns:
+        the meta.
+
+    Raises:
+        BiomedError: as `read_terms` does, or if the output cannot be written.
     """
     with replacing_directory(output, MADE_BY, [path]) as partial:
         terms, found = read_terms(path, format, language)

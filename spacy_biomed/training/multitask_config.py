@@ -86,6 +86,9 @@ def create_multitask_config(
         batch_size: of corpora that have no batcher of their own.
         encoder, batch_words, learn_rate, seed, settings: as for `fill_config`.
 
+    Returns:
+        the config, and what it trains.
+
     Raises:
         BiomedError: if the template or a corpus is not there or not one, names do not fit, or a
             corpus's task has no head.

@@ -91,7 +91,11 @@ class AdamW(Optimizer):
         return weights, gradient
 
     def clip_with(self, models: list[Model]) -> None:
-        """With `clip_together`, clip the next module's gradients with those of its heads."""
+        """With `clip_together`, clip the next module's gradients together with those of its heads.
+
+        Args:
+            models: the heads, which are updated after the module.
+        """
         self._clipped_with = models if self.clip_together else []
 
     def step_module(self, key: int, module: "torch.nn.Module") -> None:

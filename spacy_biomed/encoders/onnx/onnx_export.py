@@ -52,6 +52,9 @@ def export_encoder(
         calibration: with "int8", documents on which the ranges of the products' inputs are
             measured (`static_quantization.py`). Without any, each batch has ranges of its own, and
             attention like BERT's becomes an operator that only ONNX Runtime has.
+
+    Raises:
+        BiomedError: if onnx is not installed.
     """
     if find_spec("onnx") is None:
         raise BiomedError(f"exporting an encoder needs onnx: {install_command('train')}")

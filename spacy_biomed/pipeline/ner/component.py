@@ -284,7 +284,7 @@ class BiomedNER(CalibratedHead, LabelHead):
         return bool(soft_label_classes(reference, self.name))
 
     def get_loss(self, examples: Iterable[Example], scores: Ragged) -> tuple[float, Floats2d]:
-        """Mean cross-entropy over the annotated rows of the batch, and its gradient, (rows, tags).
+        """Mean cross-entropy over the annotated rows of the batch, and its gradient.
 
         The target of a token is its gold tag, a teacher's probabilities, or a mixture of the two
         (Hinton et al. 2015, "Distilling the Knowledge in a Neural Network", at temperature 1). A
@@ -297,6 +297,9 @@ class BiomedNER(CalibratedHead, LabelHead):
         probability of "outside" is then the target for the total probability of "outside" and the
         tags that it does not know, as far as the gold leaves them open. A token with a mention of a
         label that the teacher does not know has its gold tag as its target.
+
+        Returns:
+            the loss, and its gradient with respect to the scores, (rows, tags).
         """
         return compute_loss([self.targets(one) for one in examples], scores, self.model.ops.xp)
 

@@ -205,7 +205,7 @@ def _parse_relations(line: _Line, arguments: dict[str, Mention]) -> Iterator[Rel
 def _add_attribute(line: _Line, arguments: dict[str, Mention]) -> None:
     """Add an attribute, a normalisation or a note to its mention.
 
-    Those of relations, or without an id, are left out, since only mentions have attributes.
+    Attributes of relations and those without an id are left out: only mentions have attributes.
     """
     name, *rest = line.fields[0].split()
     if not rest:

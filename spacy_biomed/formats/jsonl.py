@@ -26,7 +26,7 @@ _OTHER_KEYS = (*_MENTION_KEYS, "annotations", "annotation", "denotations")
 _CLASS_KEYS = ("cats", "label", "labels")
 _TAG_KEYS = ("ner_tags", "tags", "labels")
 
-# Of a mention; "type" and "source" are Prodigy's, and say nothing of it.
+# Keys of a mention that say nothing more of it; Prodigy writes "type" and "source".
 _SPAN_KEYS = ("text", "label", "id", "group", "type", "source")
 
 # What Prodigy's interfaces let people annotate. A task may have more, which nobody has looked at.

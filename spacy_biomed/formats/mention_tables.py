@@ -97,8 +97,8 @@ def read_mention_tables(
 
     Texts are `.txt` files, or in a column of the table or of another one. Columns are known by
     their names (`_ROLES`): the document, the start and the end or all fragments (`12 20;30 40`),
-    the label, the mention as the text has it, and its codes, of which several may be joined by a
-    plus sign; these become the attribute "concept". Other columns become attributes. A table in
+    the label, the mention as the text has it, and its codes. Several codes may be joined by a plus
+    sign; they become the attribute "concept". Other columns become attributes. A table in
     which no column names the document is about the text of its name. A text without rows has no
     mentions. If only tables were given, the texts near them that have rows are read.
 
@@ -250,10 +250,10 @@ def _choose_texts(
 ) -> dict[str, Path]:
     """The texts by their names.
 
-    These are all files in and below the folder that has all texts with rows; other files, such as a
-    description of the corpus, are none. If the files were not given, those with rows are. Of files
-    with one name, such as translations, those in the folder count whose texts read as the most rows
-    quote them.
+    A text is any file in or below the folder that has all texts with rows; files elsewhere, such as
+    a description of the corpus, are not read. If the files were not given, those with rows are. Of
+    files with one name, such as translations, those in the folder count whose texts read as the
+    most rows quote them.
     """
     depth = max((row.names[0].count("/") for rows in tables for row in rows), default=0) + 1
     by_name: dict[str, list[Path]] = defaultdict(list)

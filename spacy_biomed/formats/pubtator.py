@@ -25,7 +25,7 @@ SUFFIXES = (".txt", ".pubtator", ".tsv")
 
 # The identifier, t (title) or a (abstract), and the text.
 TEXT_LINE = re.compile(r"([^|\t\r]+)\|([ta])\|([^\r]*)")
-# Numbers, or several with signs between, which are no type of a relation.
+# Numbers, or several with signs between: a type of relation is something else.
 _NUMBER = re.compile(r"[+-]?\d[\d .,;:+-]*")
 
 

@@ -242,9 +242,8 @@ def _within_list(
 ) -> Sequence[_Group]:
     """Groups of a cue backward, which reaches over a comma only to further items of its list.
 
-    "Fever, a cough and rash resolved" is a list of three. "AKI on CKD, fever resolved" has
-    none, since more than a mention stands before the comma. Without "and", cues of negation alone
-    reach the whole list.
+    "Fever, a cough and rash resolved" has three items. "AKI on CKD, fever resolved" has one, since
+    more than a mention stands before the comma. Without "and", only negation reaches further items.
 
     Args:
         words: hashes of the words.

@@ -137,8 +137,8 @@ def forward(
     if is_train:
         model.own_encoder = model.encoder
     batch, backprop_batch = _read(model, docs, is_train)
-    own, given = model.get_dim("nO"), batch.hidden.shape[1]
-    if given != own:
+    own, given = model.maybe_get_dim("nO"), batch.hidden.shape[1]
+    if own not in (None, given):
         raise BiomedError(
             f"a head was trained on vectors of {own} numbers, and the encoder here gives {given}: "
             "add the encoder of the head's pipeline before it, under another name"

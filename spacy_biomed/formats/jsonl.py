@@ -68,8 +68,8 @@ def read_jsonl(path: Path | str, encoding: str = "utf-8") -> Iterator[Document]:
     - `tokens` that are strings, with tags (`ner_tags`, `tags` or `labels`) and without `text`.
 
     Other annotations under these keys, or under `annotation`, `annotations` or `denotations`, and
-    relations without `spans`, are errors. Other keys are ignored,
-    except for what Prodigy says about a task:
+    relations without `spans`, are errors. Other keys are ignored, except for what Prodigy says
+    about a task:
 
     - If `_view_id` names an interface, only what it shows is annotated, and it is annotated also if
       nothing was selected. (Old versions omit the `spans` of a text without mentions.)
